@@ -1,0 +1,311 @@
+"""Every value that is written down, frozen. JSON is only how it travels.
+
+Three files of a trial's `cell/` folder are made of these:
+
+    cell.json      CellInfo     where the cell answers, its identity record (rewritten atomically)
+    events.jsonl   Line         one event a line, numbered and hash-chained (append-only)
+    verdict.json   Verdict      (rewritten atomically)
+
+Times are seconds since the epoch (float, UTC); durations are milliseconds (float) where the name
+ends in `ms` and seconds where it ends in `sec`; sizes are bytes. A reader ignores fields it does
+not know and must cope with a torn last line or a torn file.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# `starting` → `agent` → `sealed` → `verifier` → `finished` → `closed`; a kept cell stays `finished`.
+PhaseName = Literal["starting", "agent", "sealed", "verifier", "finished", "closed"]
+Principal = Literal["agent", "viewer", "operator", "runner"]
+CauseName = Literal[
+    "agent", "model", "task", "verifier", "network", "sandbox", "harness", "operator", "unknown"
+]
+Certainty = Literal["proved", "shown", "assumed"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Base of every record: immutable, built by name."""
+
+
+# ── events ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Event(Record, tag_field="kind"):
+    """Base of what happens in a cell; `kind` in JSON is the tag of the subclass."""
+
+
+class CellStarted(Event, tag="cell"):
+    """The world is up: sessions may come."""
+
+    cell: str
+    task: str
+    agent: str
+    substrate: str
+
+
+class PhaseChanged(Event, tag="phase"):
+    """The rollout moved on. `by` is the principal who asked, or `cell` for the cell itself."""
+
+    phase: PhaseName
+    by: str
+    reason: str = ""
+
+
+class SessionOpened(Event, tag="session"):
+    """A command, shell or terminal started; its recording is `sessions/<n>.cast`."""
+
+    n: int
+    principal: str
+    phase: PhaseName
+    user: str
+    command: str | None
+    tty: bool
+    cols: int = 0
+    rows: int = 0
+    pid: int = 0
+
+
+class SessionClosed(Event, tag="session-end"):
+    """It ended: `exit` or `signal` (the name, as `KILL`), and how much went through it.
+
+    `reason` is empty for a normal end, else why it was stopped (deadline, client gone, sealed).
+    """
+
+    n: int
+    exit: int | None
+    signal: str | None
+    bytes_in: int
+    bytes_out: int
+    ms: float
+    reason: str = ""
+
+
+class GateCall(Event, tag="gate"):
+    """Somebody asked the gate for something; written before it is answered."""
+
+    principal: str
+    method: str
+    detail: str
+    allowed: bool
+    reason: str = ""
+    pid: int = 0
+
+
+class Intervention(Event, tag="intervention"):
+    """An operator changed the rollout; the verdict will say so."""
+
+    principal: str
+    what: str
+    session: int | None = None
+
+
+class Fault(Event, tag="fault"):
+    """Something of ours failed, or the world was not what the task declared."""
+
+    where: str
+    message: str
+
+
+class VerifierRan(Event, tag="verifier"):
+    """One verification. `attempt` counts from 1; `stopped` says what ended it, if not itself."""
+
+    attempt: int
+    exit: int | None
+    signal: str | None
+    ms: float
+    stopped: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+class VerdictGiven(Event, tag="verdict"):
+    """The verdict, in short; the whole is in verdict.json."""
+
+    verdict: Literal["graded", "ungraded"]
+    rewards: dict[str, float] = {}
+    cause: str = ""
+
+
+AnyEvent = (
+    CellStarted
+    | PhaseChanged
+    | SessionOpened
+    | SessionClosed
+    | GateCall
+    | Intervention
+    | Fault
+    | VerifierRan
+    | VerdictGiven
+)
+
+
+class Line(Record):
+    """One line of events.jsonl.
+
+    `hash` is the SHA-256 (hex) of the line's JSON without its `hash` member, and `prev` the hash of
+    the line before it, so that a line cannot be changed or taken away unseen.
+    """
+
+    seq: int
+    t: float
+    event: AnyEvent
+    prev: str = ""
+    hash: str = ""
+
+
+# ── cell.json ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Process(Record):
+    """A process of the machine, told apart from a later one with the same pid.
+
+    `start` is field 22 of /proc/PID/stat (clock ticks since boot); `boot` is the kernel's boot id.
+    """
+
+    pid: int
+    start: int
+    boot: str
+
+
+class Namespace(Record):
+    """One namespace of the sandbox; `shared` means it is the substrate's own: a leak."""
+
+    kind: str
+    inode: int
+    shared: bool
+
+
+class PhaseIdentity(Record):
+    """Who a phase's processes are. Capabilities are masks in hex, as in /proc/PID/status."""
+
+    phase: Literal["agent", "verifier"]
+    user: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    workdir: str
+    cap_bounding: str
+    cap_effective: str
+    network_declared: str
+    network_used: str
+
+
+class Limit(Record):
+    """A declared limit, and whether this machine enforces it (else `why` says why not)."""
+
+    name: str
+    value: str
+    enforced: bool
+    why: str = ""
+
+
+class Identity(Record):
+    """What the world is made of, as found at the start."""
+
+    namespaces: tuple[Namespace, ...] = ()
+    uid_map: tuple[tuple[int, int, int], ...] = ()
+    gid_map: tuple[tuple[int, int, int], ...] = ()
+    full_id_map: bool = True
+    no_new_privs: bool = False
+    seccomp: str = ""
+    hostname: str = ""
+    root: str = ""
+    sandboxed: bool = True
+    phases: tuple[PhaseIdentity, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class CellInfo(Record):
+    """`cell/cell.json`. `sockets` maps a principal to its unix socket while the cell lives."""
+
+    version: str
+    cell: str
+    task: str
+    task_path: str
+    agent: str
+    substrate: str
+    started: float
+    serve: Process
+    runner: Process | None = None
+    phase: PhaseName = "starting"
+    kept: bool = False
+    sockets: dict[str, str] = {}
+    ssh_config: str = "ssh_config"
+    identity: Identity = Identity()
+    warnings: tuple[str, ...] = ()
+
+
+# ── verdict.json ──────────────────────────────────────────────────────────────────────────────
+
+
+class Evidence(Record):
+    """One thing a cause was concluded from.
+
+    `kind` names what `ref` points at: `event` (a seq of events.jsonl), `file` (a path in the trial
+    folder, with `:LINE`), `fact` (nothing to open).
+    """
+
+    kind: Literal["event", "file", "fact"]
+    text: str
+    ref: str = ""
+
+
+class Cause(Record):
+    """Why a verdict is not a clean pass, how sure that is, and from what."""
+
+    cause: CauseName
+    certainty: Certainty
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+class TestResult(Record):
+    """One test as the verifier's CTRF report tells it. `ms` is its duration."""
+
+    name: str
+    status: str
+    message: str = ""
+    ms: float | None = None
+
+
+class Verdict(Record):
+    """`Graded(rewards, tests)` or `Ungraded(fault)`; a harness fault is never a score.
+
+    `suspect`: a reward stands, but the evidence says the task did not get its declared world.
+    `touched`: an operator intervened.
+    """
+
+    verdict: Literal["graded", "ungraded"]
+    rewards: dict[str, float] = {}
+    fault: str = ""
+    tests: tuple[TestResult, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    suspect: bool = False
+    touched: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reward(self) -> float | None:
+        """The one number of the verdict: `reward`, else the mean of all rewards; None if ungraded."""
+        if self.verdict != "graded" or not self.rewards:
+            return None
+        named = self.rewards.get("reward")
+        return named if named is not None else sum(self.rewards.values()) / len(self.rewards)
+
+    @property
+    def clean(self) -> bool:
+        """A pass that nobody and nothing put in doubt."""
+        reward = self.reward
+        return reward is not None and reward >= 1.0 and not self.suspect and not self.touched
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(record: Record) -> bytes:
+    """Return the record's JSON on one line, without a newline."""
+    return _encoder.encode(record)

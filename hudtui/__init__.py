@@ -1,0 +1,1 @@
+"""The terminal cockpit: shows cells and holds no truth of its own."""
