@@ -158,7 +158,8 @@ def test_32_bit_x86_makes_no_socket_behind_a_pointer() -> None:
     "name",
     ["io_uring_setup", "keyctl", "add_key", "request_key", "mount", "umount2", "bpf", "setns", "pivot_root",
      "open_by_handle_at", "userfaultfd", "kexec_load", "init_module", "perf_event_open", "fsopen",
-     "move_mount", "swapon", "reboot", "syslog", "acct", "settimeofday", "sethostname", "pidfd_getfd", "process_madvise"],
+     "move_mount", "swapon", "reboot", "syslog", "acct", "settimeofday", "sethostname", "pidfd_getfd",
+     "process_madvise"],
 )  # fmt: skip
 def test_privileged_calls_are_in_no_list(machine: str, name: str) -> None:
     for abis in DATA["machines"][machine].values():
