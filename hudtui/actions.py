@@ -1,0 +1,158 @@
+"""Every action of the cockpit, once: its keys, its words, and where it applies.
+
+Key bindings, the footer, the help screen and the palette are made from this table, and a test holds
+that no key means two things in one view.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+View = Literal["fleet", "sessions", "verdict"]
+VIEWS: tuple[View, ...] = ("fleet", "sessions", "verdict")
+
+
+class Action(NamedTuple):
+    """`name` is the method that does it (`act_NAME`); `footer` orders it there, 0 keeps it out."""
+
+    name: str
+    keys: tuple[str, ...]
+    label: str
+    help: str
+    views: tuple[View, ...] = VIEWS
+    footer: int = 0
+    palette: bool = True
+
+
+_FLEET: tuple[View, ...] = ("fleet",)
+_SESSIONS: tuple[View, ...] = ("sessions",)
+_VERDICT: tuple[View, ...] = ("verdict",)
+_INSIDE: tuple[View, ...] = ("sessions", "verdict")
+_LISTS: tuple[View, ...] = ("fleet", "verdict")
+
+ACTIONS: tuple[Action, ...] = (
+    # going somewhere
+    Action("open", ("enter",), "open", "running → its sessions, finished → its verdict", _FLEET, 1),
+    Action("open", ("enter",), "open", "open what the line names", _VERDICT, 1),
+    Action("open", ("enter",), "watch", "look at the session", _SESSIONS, 1),
+    Action("watch", ("w",), "watch", "the cell's terminals, read-only", ("fleet", "verdict"), 2),
+    Action("back", ("escape",), "back", "clear the filter first, then go back", footer=0),
+    Action("scope_all", ("0",), "all", "look at all cells", palette=True),
+    Action("view_fleet", ("1",), "Fleet", "the table of cells"),
+    Action("view_sessions", ("2",), "Sessions", "terminals and outputs"),
+    Action("view_commands", ("3",), "Commands", "not in this version"),
+    Action("view_egress", ("4",), "Egress", "not in this version"),
+    Action("view_identity", ("5",), "Identity", "not in this version"),
+    Action("view_verdict", ("6",), "Verdict", "reward, causes, tests, timeline"),
+    Action("view_replay", ("7",), "Replay", "not in this version"),
+    Action("view_last", ("minus",), "last view", "go to the view before this one"),
+    Action("next_cell", ("J",), "next cell", "the next cell of the list", _INSIDE, 6),
+    Action("previous_cell", ("K",), "previous cell", "the cell before it in the list", _INSIDE),
+    # moving
+    Action("down", ("j", "down"), "down", "one line down", palette=False),
+    Action("up", ("k", "up"), "up", "one line up", palette=False),
+    Action("top", ("g", "home"), "top", "to the first line (of a session: its first byte)", palette=False),
+    Action("bottom", ("G", "end"), "bottom", "to the last line", palette=False),
+    Action("half_down", ("ctrl+d",), "half down", "half a page down", palette=False),
+    Action("half_up", ("ctrl+u",), "half up", "half a page up", palette=False),
+    Action("page_down", ("pagedown",), "page down", "a page down", palette=False),
+    Action("page_up", ("pageup",), "page up", "a page up", palette=False),
+    Action("left", ("left",), "left", "to the left", _INSIDE, palette=False),
+    Action("right", ("right",), "right", "to the right", _INSIDE, palette=False),
+    Action("follow", ("F",), "follow", "stay at the end of what is printed", _SESSIONS, 3),
+    Action("pane_next", ("tab",), "pane", "the next pane", footer=0, palette=False),
+    Action("pane_previous", ("shift+tab",), "pane back", "the pane before", palette=False),
+    Action("zoom", ("z",), "zoom", "this pane alone, and back", footer=7),
+    # finding
+    Action(
+        "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FLEET, 5
+    ),
+    Action("search", ("slash",), "search", "find a text", _VERDICT, 5),
+    Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FLEET),
+    Action("match_next", ("n",), "next match", "the next match of the filter or search", _LISTS),
+    Action("match_previous", ("N",), "match before", "the match before", _LISTS),
+    Action("faults", ("exclamation_mark",), "faults", "only what is not a clean pass", _FLEET, 3),
+    Action("group", ("o",), "group", "by cause, by signature, by task, off", _FLEET, 4),
+    Action("sort", ("S",), "sort", "by a column; again for the other direction", _FLEET, 6),
+    Action("mark", ("space",), "mark", "mark the cell, or take the mark away", _FLEET),
+    Action("marked", ("M",), "only marked", "only the marked cells", _FLEET),
+    # looking closer
+    Action("detail", ("d",), "detail", "the verdict of the cell, in place", _FLEET, 8),
+    Action("detail", ("d",), "detail", "what is known of the session", _SESSIONS, 5),
+    Action("raw", ("y",), "raw JSON", "the record as `--json` prints it", footer=9),
+    Action("copy", ("c",), "copy", "the cell's id; again: the path of its folder", footer=10),
+    # the rest
+    Action("command", ("colon",), "command", "a command line: a view, an action, `q`", palette=False),
+    Action("refresh", ("ctrl+r",), "look again", "read the folders now"),
+    Action("help", ("question_mark",), "help", "this list", footer=99),
+    Action("quit_here", ("q",), "quit", "leave (only on Fleet; elsewhere go back)", palette=False),
+    Action("quit_now", ("ctrl+q",), "quit", "leave, from everywhere"),
+)
+
+SHOWN = {
+    "enter": "⏎",
+    "escape": "esc",
+    "slash": "/",
+    "exclamation_mark": "!",
+    "question_mark": "?",
+    "colon": ":",
+    "minus": "-",
+    "pagedown": "pgdn",
+    "pageup": "pgup",
+    "down": "↓",
+    "up": "↑",
+    "left": "←",
+    "right": "→",
+}
+"""How a key is written on the screen, where that differs from its name."""
+
+MISSING: dict[str, str] = {
+    "commands": "3 Commands: no record of tool calls is kept by this version; sessions are under 2",
+    "egress": "4 Egress: no log of the ways out is kept by this version (no-network is all it does)",
+    "identity": "5 Identity: this version records it in cell/cell.json (y shows it) and has no screen for it yet",
+    "replay": "7 Replay: this version watches (2, g for the first byte); seeking in time comes later",
+}
+"""What is missing for a view of SCREENS that this version does not have, in one line."""
+
+TABS: tuple[tuple[str, str, bool], ...] = (
+    ("1", "Fleet", True),
+    ("2", "Sessions", True),
+    ("3", "Commands", False),
+    ("4", "Egress", False),
+    ("5", "Identity", False),
+    ("6", "Verdict", True),
+    ("7", "Replay", False),
+)
+"""The view bar: key, name, and whether this version has it."""
+
+
+def keys() -> tuple[str, ...]:
+    """Return every key of the table, once."""
+    return tuple(dict.fromkeys(key for action in ACTIONS for key in action.keys))
+
+
+def find(key: str, view: View) -> Action | None:
+    """Return what the key means in the view."""
+    for action in ACTIONS:
+        if key in action.keys and view in action.views:
+            return action
+    return None
+
+
+def named(name: str, view: View) -> Action | None:
+    """Return the action of that name as the view has it."""
+    for action in ACTIONS:
+        if action.name == name and view in action.views:
+            return action
+    return None
+
+
+def footer(view: View) -> tuple[tuple[str, str], ...]:
+    """Return (key, label) of the view's footer, in order."""
+    chosen = sorted((a for a in ACTIONS if a.footer and view in a.views), key=lambda a: a.footer)
+    return tuple((shown(action.keys[0]), action.label) for action in chosen)
+
+
+def shown(key: str) -> str:
+    """Return how the key is written on the screen."""
+    return SHOWN.get(key, key)

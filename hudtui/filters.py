@@ -1,0 +1,143 @@
+"""The filter language, one for `/`, `:` and the command line; pure.
+
+    word            somewhere in the row
+    field~text      the field contains the text
+    field:word      the field is that word (one of its words)
+    field>=number   also > <= < =
+    a b   a | b   !a   (a)      and, or, not, grouping
+
+Case never matters. A field nobody knows matches nothing, and `parse` names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+FIELDS = (
+    "host",
+    "decision",
+    "cell",
+    "task",
+    "agent",
+    "state",
+    "score",
+    "cause",
+    "reason",
+    "phase",
+    "status",
+    "label",
+    "sig",
+    "job",
+    "tests",
+    "age",
+)
+
+Values = Mapping[str, str | float | None]
+Predicate = Callable[[Values], bool]
+
+
+class FilterError(ValueError):
+    """The text is not a filter; the message says what is wrong with it."""
+
+
+_TOKEN = re.compile(r'\s*(?:(\()|(\))|(\|)|(!)|("(?:[^"\\]|\\.)*"?|(?:[^\s()|"]|"[^"]*"?)+))')
+_TERM = re.compile(r"([A-Za-z_]+)(>=|<=|>|<|=|~|:)(.*)", re.S)
+
+
+def parse(text: str) -> Predicate:
+    """Return what the filter asks; an empty one asks nothing. Raises `FilterError`."""
+    parser = _Parser(text)
+    found = parser.any_of()
+    if parser.tokens:
+        raise FilterError(f"`{parser.tokens[0]}` is not expected here")
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        at = 0
+        while at < len(text) and text[at:].strip():
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise FilterError(f"`{text[at:].strip()}` is not understood")
+            self.tokens.append(match.group().strip())
+            at = match.end()
+        self.depth = 0
+
+    def any_of(self) -> Predicate:
+        parts = [self.all_of()]
+        while self.tokens and self.tokens[0] == "|":
+            self.tokens.pop(0)
+            parts.append(self.all_of())
+        return parts[0] if len(parts) == 1 else lambda row: any(part(row) for part in parts)
+
+    def all_of(self) -> Predicate:
+        parts: list[Predicate] = []
+        while self.tokens and self.tokens[0] not in ("|", ")"):
+            parts.append(self.one())
+        return parts[0] if len(parts) == 1 else lambda row: all(part(row) for part in parts)
+
+    def one(self) -> Predicate:
+        token = self.tokens.pop(0)
+        if token == "!":
+            if not self.tokens or self.tokens[0] in ("|", ")"):
+                raise FilterError("`!` needs something after it")
+            inner = self.one()
+            return lambda row: not inner(row)
+        if token == "(":
+            self.depth += 1
+            if self.depth > 50:
+                raise FilterError("too many `(`")
+            inner = self.any_of()
+            if not self.tokens:
+                raise FilterError("`(` is not closed")
+            self.tokens.pop(0)
+            self.depth -= 1
+            return inner
+        return _term(token)
+
+
+def _term(token: str) -> Predicate:
+    match = _TERM.fullmatch(token)
+    if token.startswith('"') or match is None:
+        wanted = _bare(token)
+        return lambda row: any(wanted in _text(value) for value in row.values())
+    field, sign, raw = match[1].casefold(), match[2], match[3]
+    if field not in FIELDS:
+        raise FilterError(f"no field is called `{field}`")
+    wanted = _bare(raw)
+    if sign == "~":
+        return lambda row: wanted in _text(row.get(field))
+    if sign == ":":
+        return lambda row: wanted in (_text(row.get(field)), *_text(row.get(field)).split())
+    try:
+        number = float(wanted)
+    except ValueError:
+        raise FilterError(f"`{field}{sign}` needs a number") from None
+    compare = _COMPARE[sign]
+    return lambda row: _number(row.get(field), lambda value: compare(value, number))
+
+
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": lambda a, b: a >= b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    "<": lambda a, b: a < b,
+    "=": lambda a, b: a == b,
+}
+
+
+def _number(value: str | float | None, test: Callable[[float], bool]) -> bool:
+    return isinstance(value, (int, float)) and test(value)
+
+
+def _bare(text: str) -> str:
+    return text.replace('"', "").casefold()
+
+
+def _text(value: str | float | None) -> str:
+    if value is None:
+        return ""
+    return value.casefold() if isinstance(value, str) else f"{value:g}"
