@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from cell.machine import probe
+
 MUST_WORK = os.environ.get("CELL_MUST_WORK") == "1"
 
 
@@ -30,20 +32,8 @@ def missing_for_live() -> str:
 @functools.cache
 def missing_for_engine() -> str:
     """Say why no Docker engine can be used here; empty when one answers."""
-    import docker
-    from docker.errors import DockerException
-
-    try:
-        client = docker.from_env(timeout=10)
-    except DockerException as error:
-        return f"needs a Docker engine ({error})"
-    try:
-        client.ping()
-    except (DockerException, OSError) as error:
-        return f"needs a Docker engine ({error})"
-    finally:
-        client.close()
-    return ""
+    found = probe(Path(), lambda _bwrap: "")
+    return "" if found.engine else f"needs a Docker engine: {found.engine_failure}"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
