@@ -1,0 +1,80 @@
+"""What a verdict is concluded from: everything that is known of a rollout, as one frozen value. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cell.records import Evidence, TestResult
+from cell.rewards import RewardFault, Rewards
+
+
+class AgentOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How the agent program ended. `harbor_cause` is one of Harbor's words, when somebody said it."""
+
+    name: str = ""
+    exit: int | None = None
+    signal: str | None = None
+    timed_out: bool = False
+    timeout_sec: float | None = None
+    exception: str = ""
+    harbor_cause: str = ""
+    output: str = ""
+    output_line: int = 1
+    output_file: str = "agent/exec.txt"
+
+
+class FaultSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A `Fault` event. `fatal`: the rollout could not go on. `seq` is its line in events.jsonl, if any."""
+
+    where: str
+    message: str
+    fatal: bool = False
+    seq: int = 0
+
+
+class NetworkOverride(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller gave a phase (`agent`, `verifier`) another network than the task declares."""
+
+    phase: str
+    declared: str
+    used: str
+
+
+class Interference(msgspec.Struct, frozen=True, kw_only=True):
+    """The verifier was killed, stopped or limited from outside its tree.
+
+    `proved`: a re-grade of the same world without the agent's processes ended differently.
+    """
+
+    text: str
+    proved: bool = False
+    seq: int = 0
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a verdict may be concluded from; what is not known stays at its default.
+
+    `rewards` is None when the verifier did not run. `verifier_stopped` says what ended it, if not
+    itself (`deadline`, else a reason in words). `verifier_output` is the end of its output and
+    `verifier_line` the number of that text's first line. `changed` names the programs it ran that
+    the agent had changed. `cancelled` is empty, or who stopped the rollout and how.
+    """
+
+    rewards: Rewards | RewardFault | None = None
+    tests: tuple[TestResult, ...] = ()
+    verifier_exit: int | None = None
+    verifier_signal: str | None = None
+    verifier_stopped: str = ""
+    verifier_timeout_sec: float | None = None
+    verifier_output: str = ""
+    verifier_line: int = 1
+    agent: AgentOutcome = AgentOutcome()
+    interventions: tuple[Evidence, ...] = ()
+    faults: tuple[FaultSeen, ...] = ()
+    networks: tuple[NetworkOverride, ...] = ()
+    interference: tuple[Interference, ...] = ()
+    changed: tuple[str, ...] = ()
+    cancelled: str = ""
+    unsandboxed: bool = False
+    full_id_map: bool = True
+    notes: tuple[str, ...] = ()
