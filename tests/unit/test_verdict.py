@@ -10,18 +10,10 @@ import pytest
 from cell import records
 from cell.records import Evidence, Verdict, encode
 from cell.rewards import RewardFault, Rewards
-from cell.verdict import (
-    HARBOR_CAUSES,
-    AgentOutcome,
-    Facts,
-    FaultSeen,
-    Interference,
-    NetworkOverride,
-    conclude,
-    means,
-)
+from cell.verdict import HARBOR_CAUSES, conclude, means
 from cell.verdictclues import missing_commands, unresolved
 from cell.verdictevidence import notes_of
+from cell.verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs/demo-oracle"
 
