@@ -29,7 +29,7 @@ CLOSED = (
     NetworkOverride(phase="agent", declared="public", used="no-network"),
     NetworkOverride(phase="verifier", declared="public", used="no-network"),
 )
-NO_NAME = "starting\ncurl: (6) Could not resolve host: pypi.org\nend\n"
+NO_NAME = "starting\ncurl: (6) Could not resolve host: files.example\nend\n"
 NO_UV = "x\n/tests/test.sh: line 7: uv: command not found\n"
 LATE = AgentOutcome(timed_out=True, timeout_sec=2.0)
 TYPED = (Evidence(kind="event", text="typed by operator", ref="9"),)
