@@ -6,6 +6,8 @@ Debian's fixed ones plus `agent` (uid 1000).
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -129,6 +131,40 @@ def write(folder: Path) -> None:
     for path in (unfinished / "home/agent", *(unfinished / "home/agent").iterdir()):
         os.chown(path, 1000, 1000)
     unfinished.rename(folder)
+
+
+def shared(cache: Path) -> Path:
+    """Return such a folder in the cache, made once for this state of the machine's `/etc`. Raises OSError."""
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = cache / f"system-{_fingerprint()}"
+    with (cache / "system.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            write(folder)
+    return folder
+
+
+def _fingerprint() -> str:
+    """What the folder depends on, in 16 hex digits: this file, and names, times and sizes of what is copied."""
+    state = hashlib.sha256(Path(__file__).read_bytes())
+    for pattern in _COPIED.split():
+        for source in sorted(Path("/etc").glob(pattern)):
+            folders = [source] if source.is_dir() and not source.is_symlink() else []
+            _add(state, source)
+            while folders:
+                for entry in sorted(os.scandir(folders.pop()), key=lambda entry: entry.name):
+                    _add(state, Path(entry.path))
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(Path(entry.path))
+    state.update(
+        repr([(name, Path("/", name).is_symlink(), Path("/", name).is_dir()) for name in _PROGRAMS]).encode()
+    )
+    return state.hexdigest()[:16]
+
+
+def _add(state: hashlib._Hash, path: Path) -> None:
+    there = path.lstat()
+    state.update(f"{path}\0{there.st_mode}\0{there.st_mtime_ns}\0{there.st_size}\n".encode())
 
 
 def write_local(folder: Path) -> None:

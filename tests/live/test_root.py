@@ -108,6 +108,24 @@ except HarnessError as error:
     assert "file system" in said
 
 
+def test_cells_share_what_lies_under_a_system_root(tmp_path: Path) -> None:
+    script = """
+cache = Path(sys.argv[2])
+roots = [prepare_system_root(state / name, cache) for name in "ab"]
+(roots[0].path / "etc/passwd").write_text("mine")
+other = (roots[1].path / "etc/passwd").read_text()
+under = os.readlink(state / "a/lower")
+release(roots[0])
+root = roots[1]
+print(json.dumps([other.splitlines()[0], under, sorted(os.listdir(cache)), inside("id agent")]))
+"""
+    other, under, cached, seen = run(tmp_path / "cells", script, str(tmp_path / "cache"))
+    assert other == "root:x:0:0::/root:/bin/bash"
+    assert cached == [Path(under).name, "system.lock"]
+    assert "uid=1000(agent)" in seen
+    assert (tmp_path / "cache" / cached[0] / "etc/passwd").read_text().startswith("root:")
+
+
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Everything the tests below look at, from one system root."""
