@@ -3,12 +3,12 @@
 The rules, in the order they are tried:
 
  1. A fault of ours that ended the rollout, or a verifier that was killed, stopped or limited from
-    outside its own tree: *ungraded*, whatever file was written. The first could make a 0.0 of a
-    harness fault; the second is the agent's doing and lets nobody choose the moment.
+    outside its own tree, proved or known: *ungraded*, whatever file was written. The first could make
+    a 0.0 of a harness fault; the second is the agent's doing and lets nobody choose the moment.
  2. A reward that was written stands: *graded*. It is *suspect* when the evidence says that the task
     did not get its declared world (the network was closed by the caller and the output shows a name
     that could not be resolved; no sandbox; a tool the verifier runs by is missing; the verifier was
-    stopped or crashed).
+    stopped, crashed or, nobody knows by whom, interfered with).
  3. No reward: *ungraded*, with Harbor's name for why.
 
 Causes are what somebody will be blamed by, so each needs its evidence:
@@ -130,7 +130,8 @@ def conclude(facts: Facts) -> Verdict:
     written = facts.rewards.values if isinstance(facts.rewards, Rewards) else None
     fatal = [fault for fault in facts.faults if fault.fatal]
 
-    if written is not None and not fatal and not facts.interference:
+    attacked = any(found.proved or found.outside for found in facts.interference)
+    if written is not None and not fatal and not attacked:
         return _graded(facts, written, doubts)
     if written is not None:
         shown = ", ".join(f"{name}={value:g}" for name, value in written.items())
@@ -171,12 +172,13 @@ def _ungraded(
         return (_cause("operator", "shown", text, [fact(text)]),), f"CancelledError: {text}"
     if fatal:
         return tuple(map(_of_fault, fatal)), f"{fatal[0].where}: {fatal[0].message}"
+    cause, text = _of_no_reward(facts)
     if facts.interference:
-        text = f"the verifier was interfered with: {facts.interference[0].text}"
-        return (_of_interference(facts),), text
+        if not isinstance(facts.rewards, RewardFault) and not facts.late:
+            text = f"the verifier was interfered with: {facts.interference[0].text}"
+        return (_of_interference(facts), *doubts), text
     # That there was no sandbox is said, but explains no missing reward.
     explained = any(doubt.summary != _NO_SANDBOX for doubt in doubts)
-    cause, text = _of_no_reward(facts)
     return doubts if explained else (cause, *doubts), text
 
 
@@ -196,6 +198,8 @@ def _doubts(facts: Facts) -> tuple[Cause, ...]:
             )
             doubts.append(_cause("network", "shown", summary, [override(network), *lines]))
     doubts += _tools(facts)
+    if facts.interference and isinstance(facts.rewards, Rewards) and below_one(facts.rewards):
+        doubts.append(_of_interference(facts))
     if isinstance(facts.rewards, Rewards):  # without a reward, how it ended is the cause, not a doubt
         if facts.cancelled:
             doubts.append(_cause("operator", "shown", "the rollout was stopped", [fact(facts.cancelled)]))
@@ -252,9 +256,10 @@ def _of_low_reward(facts: Facts, reward: float) -> Cause:
 def _of_no_reward(facts: Facts) -> tuple[Cause, str]:
     """Return the cause and the fault's text of a verifier that left nothing, or did not run."""
     if facts.verifier_stopped:
-        late = facts.verifier_stopped == "deadline"
         limit = "" if facts.verifier_timeout_sec is None else f" after {facts.verifier_timeout_sec} seconds"
-        text = f"VerifierTimeoutError: Verifier execution timed out{limit}" if late else ending(facts).text
+        text = (
+            f"VerifierTimeoutError: Verifier execution timed out{limit}" if facts.late else ending(facts).text
+        )
         return _of_stop(facts), text
     if not isinstance(facts.rewards, RewardFault):
         text = facts.agent.exception or "the verifier did not run"
@@ -275,7 +280,7 @@ def _of_no_reward(facts: Facts) -> tuple[Cause, str]:
 
 def _of_stop(facts: Facts) -> Cause:
     evidence = [ending(facts), *circumstances(facts)]
-    if facts.verifier_stopped == "deadline":
+    if facts.late:
         # That it was late is shown; that the verifier is to blame for it is not.
         return _cause("verifier", "assumed", "the verifier did not end within its time", evidence)
     return _cause("harness", "shown", f"the verifier was stopped: {facts.verifier_stopped}", evidence)
@@ -288,10 +293,16 @@ def _of_fault(fault: FaultSeen) -> Cause:
 
 
 def _of_interference(facts: Facts) -> Cause:
-    proved = any(found.proved for found in facts.interference)
-    evidence = [event(plain(found.text, limit=300), found.seq) for found in facts.interference]
-    summary = "the verifier was killed, stopped or limited from outside its tree"
-    return _cause("agent", "proved" if proved else "shown", summary, evidence)
+    found = facts.interference
+    evidence = [event(plain(each.text, limit=300), each.seq) for each in found]
+    if any(each.proved for each in found):
+        summary = "the verifier was killed, stopped or limited by the agent"
+        return _cause("agent", "proved", summary, evidence)
+    if any(each.outside for each in found):
+        summary = "the verifier was killed, stopped or limited from outside its tree"
+        return _cause("agent", "shown", summary, evidence)
+    summary = "the verifier was killed, stopped or limited, and nothing shows by whom"
+    return _cause("unknown", "assumed", summary, [*evidence, *circumstances(facts)])
 
 
 def _of_operator(facts: Facts) -> tuple[Cause, ...]:

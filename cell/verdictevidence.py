@@ -39,6 +39,7 @@ def notes_of(facts: Facts) -> tuple[str, ...]:
         notes.append(time_note(facts))
     notes += [f"the verifier ran, changed by the agent: {plain(text, limit=300)}" for text in facts.changed]
     notes += [f"{fault.where}: {fault.message}" for fault in facts.faults if not fault.fatal]
+    notes += [f"the verifier: {plain(found.text, limit=300)}" for found in facts.interference]
     if not facts.full_id_map:
         notes.append("only one user id could be mapped: files of other owners show as nobody's")
     if facts.unsandboxed:

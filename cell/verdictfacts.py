@@ -41,13 +41,16 @@ class NetworkOverride(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Interference(msgspec.Struct, frozen=True, kw_only=True):
-    """The verifier was killed, stopped or limited from outside its tree.
+    """The verifier was killed, stopped or limited, and not by the harness.
 
-    `proved`: a re-grade of the same world without the agent's processes ended differently.
+    That alone does not say by whom: a test script may kill itself or set its own limits. `proved`: a
+    re-grade of the same world with the agent's processes held still went well. `outside`: the killer
+    is known to be no process of the verifier's own tree.
     """
 
     text: str
     proved: bool = False
+    outside: bool = False
     seq: int = 0
 
 
@@ -55,9 +58,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a verdict may be concluded from; what is not known stays at its default.
 
     `rewards` is None when the verifier did not run. `verifier_stopped` says what ended it, if not
-    itself (`deadline`, else a reason in words). `verifier_output` is the end of its output and
-    `verifier_line` the number of that text's first line. `changed` names the programs it ran that
-    the agent had changed. `cancelled` is empty, or who stopped the rollout and how.
+    itself (`deadline` or `timed out …`, else a reason in words). `verifier_output` is the end of its
+    output and `verifier_line` the number of that text's first line. `changed` names the programs it
+    ran that the agent had changed. `cancelled` is empty, or who stopped the rollout and how.
     """
 
     rewards: Rewards | RewardFault | None = None
@@ -78,3 +81,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     unsandboxed: bool = False
     full_id_map: bool = True
     notes: tuple[str, ...] = ()
+
+    @property
+    def late(self) -> bool:
+        """Whether the verifier was stopped because its time was over."""
+        return self.verifier_stopped.startswith(("deadline", "timed out"))
