@@ -176,7 +176,8 @@ def _ungraded(
     if facts.interference:
         if not isinstance(facts.rewards, RewardFault) and not facts.late:
             text = f"the verifier was interfered with: {facts.interference[0].text}"
-        return (_of_interference(facts), *doubts), text
+        mine = _of_interference(facts)
+        return (mine, *(doubt for doubt in doubts if doubt != mine)), text
     # That there was no sandbox is said, but explains no missing reward.
     explained = any(doubt.summary != _NO_SANDBOX for doubt in doubts)
     return doubts if explained else (cause, *doubts), text
