@@ -134,7 +134,7 @@ def write(folder: Path) -> None:
 
 
 def shared(cache: Path) -> Path:
-    """Return such a folder in the cache, made once for this state of the machine's `/etc`. Raises OSError."""
+    """Return such a folder in the cache, made once per state of this machine's `/etc`. Raises OSError."""
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = cache / f"system-{_fingerprint()}"
     with (cache / "system.lock").open("w") as lock:
@@ -156,9 +156,7 @@ def _fingerprint() -> str:
                     _add(state, Path(entry.path))
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(Path(entry.path))
-    state.update(
-        repr([(name, Path("/", name).is_symlink(), Path("/", name).is_dir()) for name in _PROGRAMS]).encode()
-    )
+    state.update(repr((program_folders(), [os.path.realpath(f"/{name}") for name in _PROGRAMS])).encode())
     return state.hexdigest()[:16]
 
 
