@@ -145,7 +145,7 @@ def shared(cache: Path) -> Path:
 
 
 def _fingerprint() -> str:
-    """What the folder depends on, in 16 hex digits: this file, and names, times and sizes of what is copied."""
+    """What the folder depends on, in 16 hex digits: this file; names, times and sizes of what is copied."""
     state = hashlib.sha256(Path(__file__).read_bytes())
     for pattern in _COPIED.split():
         for source in sorted(Path("/etc").glob(pattern)):

@@ -73,6 +73,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "environment"
 
 
+@pytest.fixture
+def built() -> Iterator[list[Image]]:
+    """What a test built, removed after it."""
+    images: list[Image] = []
+    yield images
+    for image in images:
+        subprocess.run(["docker", "rmi", "-f", image.id], capture_output=True)
+
+
 def test_a_local_image_is_taken_with_what_it_declares(base: str) -> None:
     image = resolve(Declared(docker_image=base), build_timeout_sec=60)
     assert image.id.startswith("sha256:")
@@ -90,11 +99,12 @@ def test_an_image_that_is_nowhere_is_one_clear_line() -> None:
         resolve(Declared(docker_image="Not A Reference"), build_timeout_sec=60)
 
 
-def test_a_dockerfile_is_built_and_its_lines_are_seen(base: str, folder: Path) -> None:
+def test_a_dockerfile_is_built_and_its_lines_are_seen(base: str, folder: Path, built: list[Image]) -> None:
     (folder / "note").write_text("from the context")
     (folder / "Dockerfile").write_text(f"FROM {base}\nUSER root\nENV A=1\nCOPY note /note\nWORKDIR /work\n")
     lines: list[str] = []
     image = resolve(Declared(dockerfile=folder / "Dockerfile"), build_timeout_sec=60, on_line=lines.append)
+    built.append(image)
     assert lines[0].startswith("Step 1/5 : FROM")
     assert not any("\n" in line or "\x1b" in line for line in lines)
     assert dict(image.env)["A"] == "1"
@@ -179,10 +189,11 @@ def test_an_export_keeps_owners_links_and_capabilities(base: str, tmp_path: Path
     assert docker("ps", "-aq", "--filter", f"ancestor={base}") == ""
 
 
-def test_a_build_keeps_owners_and_setuid_programs(debian: str, folder: Path) -> None:
+def test_a_build_keeps_owners_and_setuid_programs(debian: str, folder: Path, built: list[Image]) -> None:
     (folder / "Dockerfile").write_text(f"FROM {debian}\nRUN printf x > /x\nCOPY --chown=77:88 c /c\n")
     (folder / "c").write_text("c")
     image = resolve(Declared(dockerfile=folder / "Dockerfile"), build_timeout_sec=100)
+    built.append(image)
     files = export(image, folder.parent / "cache")
     there = (files / "c").stat()
     assert (there.st_uid, there.st_gid) == (77, 88)
