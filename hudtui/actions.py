@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-View = Literal["fleet", "sessions", "verdict"]
+View = Literal["fleet", "sessions", "verdict", "detail"]
 VIEWS: tuple[View, ...] = ("fleet", "sessions", "verdict")
+EVERYWHERE: tuple[View, ...] = (*VIEWS, "detail")
 
 
 class Action(NamedTuple):
@@ -28,7 +29,8 @@ _FLEET: tuple[View, ...] = ("fleet",)
 _SESSIONS: tuple[View, ...] = ("sessions",)
 _VERDICT: tuple[View, ...] = ("verdict",)
 _INSIDE: tuple[View, ...] = ("sessions", "verdict")
-_LISTS: tuple[View, ...] = ("fleet", "verdict")
+_LISTS: tuple[View, ...] = ("fleet", "verdict", "detail")
+_DETAIL: tuple[View, ...] = ("detail",)
 
 ACTIONS: tuple[Action, ...] = (
     # going somewhere
@@ -36,7 +38,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "open", "open what the line names", _VERDICT, 1),
     Action("open", ("enter",), "watch", "look at the session", _SESSIONS, 1),
     Action("watch", ("w",), "watch", "the cell's terminals, read-only", ("fleet", "verdict"), 2),
-    Action("back", ("escape",), "back", "clear the filter first, then go back", footer=0),
+    Action("back", ("escape",), "back", "clear the filter first, then go back"),
+    Action("close", ("escape", "q"), "close", "back to where you were", _DETAIL, 1),
     Action("scope_all", ("0",), "all", "look at all cells", palette=True),
     Action("view_fleet", ("1",), "Fleet", "the table of cells"),
     Action("view_sessions", ("2",), "Sessions", "terminals and outputs"),
@@ -49,16 +52,23 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_cell", ("J",), "next cell", "the next cell of the list", _INSIDE, 6),
     Action("previous_cell", ("K",), "previous cell", "the cell before it in the list", _INSIDE),
     # moving
-    Action("down", ("j", "down"), "down", "one line down", palette=False),
-    Action("up", ("k", "up"), "up", "one line up", palette=False),
-    Action("top", ("g", "home"), "top", "to the first line (of a session: its first byte)", palette=False),
-    Action("bottom", ("G", "end"), "bottom", "to the last line", palette=False),
-    Action("half_down", ("ctrl+d",), "half down", "half a page down", palette=False),
-    Action("half_up", ("ctrl+u",), "half up", "half a page up", palette=False),
-    Action("page_down", ("pagedown",), "page down", "a page down", palette=False),
-    Action("page_up", ("pageup",), "page up", "a page up", palette=False),
-    Action("left", ("left",), "left", "to the left", _INSIDE, palette=False),
-    Action("right", ("right",), "right", "to the right", _INSIDE, palette=False),
+    Action("down", ("j", "down"), "down", "one line down", EVERYWHERE, palette=False),
+    Action("up", ("k", "up"), "up", "one line up", EVERYWHERE, palette=False),
+    Action(
+        "top",
+        ("g", "home"),
+        "top",
+        "to the first line (of a session: its first byte)",
+        EVERYWHERE,
+        palette=False,
+    ),
+    Action("bottom", ("G", "end"), "bottom", "to the last line", EVERYWHERE, palette=False),
+    Action("half_down", ("ctrl+d",), "half down", "half a page down", EVERYWHERE, palette=False),
+    Action("half_up", ("ctrl+u",), "half up", "half a page up", EVERYWHERE, palette=False),
+    Action("page_down", ("pagedown",), "page down", "a page down", EVERYWHERE, palette=False),
+    Action("page_up", ("pageup",), "page up", "a page up", EVERYWHERE, palette=False),
+    Action("left", ("left",), "left", "to the left", (*_INSIDE, "detail"), palette=False),
+    Action("right", ("right",), "right", "to the right", (*_INSIDE, "detail"), palette=False),
     Action("follow", ("F",), "follow", "stay at the end of what is printed", _SESSIONS, 3),
     Action("pane_next", ("tab",), "pane", "the next pane", footer=0, palette=False),
     Action("pane_previous", ("shift+tab",), "pane back", "the pane before", palette=False),
@@ -67,7 +77,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FLEET, 5
     ),
-    Action("search", ("slash",), "search", "find a text", _VERDICT, 5),
+    Action("search", ("slash",), "search", "find a text", ("verdict", "detail"), 5),
     Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FLEET),
     Action("match_next", ("n",), "next match", "the next match of the filter or search", _LISTS),
     Action("match_previous", ("N",), "match before", "the match before", _LISTS),
@@ -81,10 +91,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("detail", ("d",), "detail", "what is known of the session", _SESSIONS, 5),
     Action("raw", ("y",), "raw JSON", "the record as `--json` prints it", footer=9),
     Action("copy", ("c",), "copy", "the cell's id; again: the path of its folder", footer=10),
+    Action("copy", ("c",), "copy", "everything that is shown here", _DETAIL, 6),
     # the rest
     Action("command", ("colon",), "command", "a command line: a view, an action, `q`", palette=False),
     Action("refresh", ("ctrl+r",), "look again", "read the folders now"),
-    Action("help", ("question_mark",), "help", "this list", footer=99),
+    Action("help", ("question_mark",), "help", "this list", EVERYWHERE, footer=99),
     Action("quit_here", ("q",), "quit", "leave (only on Fleet; elsewhere go back)", palette=False),
     Action("quit_now", ("ctrl+q",), "quit", "leave, from everywhere"),
 )
@@ -109,7 +120,7 @@ SHOWN = {
 MISSING: dict[str, str] = {
     "commands": "3 Commands: no record of tool calls is kept by this version; sessions are under 2",
     "egress": "4 Egress: no log of the ways out is kept by this version (no-network is all it does)",
-    "identity": "5 Identity: this version records it in cell/cell.json (y shows it) and has no screen for it yet",
+    "identity": "5 Identity: recorded in cell/cell.json (y shows it); this version has no screen for it yet",
     "replay": "7 Replay: this version watches (2, g for the first byte); seeking in time comes later",
 }
 """What is missing for a view of SCREENS that this version does not have, in one line."""

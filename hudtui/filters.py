@@ -41,7 +41,7 @@ class FilterError(ValueError):
     """The text is not a filter; the message says what is wrong with it."""
 
 
-_TOKEN = re.compile(r'\s*(?:(\()|(\))|(\|)|(!)|("(?:[^"\\]|\\.)*"?|(?:[^\s()|"]|"[^"]*"?)+))')
+_ITEM = re.compile(r'\s*(?:(\()|(\))|(\|)|(!)|("(?:[^"\\]|\\.)*"?|(?:[^\s()|"]|"[^"]*"?)+))')
 _TERM = re.compile(r"([A-Za-z_]+)(>=|<=|>|<|=|~|:)(.*)", re.S)
 
 
@@ -49,60 +49,64 @@ def parse(text: str) -> Predicate:
     """Return what the filter asks; an empty one asks nothing. Raises `FilterError`."""
     parser = _Parser(text)
     found = parser.any_of()
-    if parser.tokens:
-        raise FilterError(f"`{parser.tokens[0]}` is not expected here")
+    if parser.items:
+        raise FilterError(f"`{parser.items[0]}` is not expected here")
     return found
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.tokens: list[str] = []
+        self.items: list[str] = []
         at = 0
         while at < len(text) and text[at:].strip():
-            match = _TOKEN.match(text, at)
+            match = _ITEM.match(text, at)
             if match is None:
                 raise FilterError(f"`{text[at:].strip()}` is not understood")
-            self.tokens.append(match.group().strip())
+            self.items.append(match.group().strip())
             at = match.end()
         self.depth = 0
 
     def any_of(self) -> Predicate:
-        parts = [self.all_of()]
-        while self.tokens and self.tokens[0] == "|":
-            self.tokens.pop(0)
-            parts.append(self.all_of())
+        every = [self.all_of()]
+        while self.items and self.items[0] == "|":
+            self.items.pop(0)
+            every.append(self.all_of())
+        # `a |` is a filter that is still being typed: the empty side asks nothing of anyone.
+        parts = [part for part in every if part is not None] or [lambda _row: True]
         return parts[0] if len(parts) == 1 else lambda row: any(part(row) for part in parts)
 
-    def all_of(self) -> Predicate:
+    def all_of(self) -> Predicate | None:
         parts: list[Predicate] = []
-        while self.tokens and self.tokens[0] not in ("|", ")"):
+        while self.items and self.items[0] not in ("|", ")"):
             parts.append(self.one())
+        if not parts:
+            return None
         return parts[0] if len(parts) == 1 else lambda row: all(part(row) for part in parts)
 
     def one(self) -> Predicate:
-        token = self.tokens.pop(0)
-        if token == "!":
-            if not self.tokens or self.tokens[0] in ("|", ")"):
+        item = self.items.pop(0)
+        if item == "!":
+            if not self.items or self.items[0] in ("|", ")"):
                 raise FilterError("`!` needs something after it")
             inner = self.one()
             return lambda row: not inner(row)
-        if token == "(":
+        if item == "(":
             self.depth += 1
             if self.depth > 50:
                 raise FilterError("too many `(`")
             inner = self.any_of()
-            if not self.tokens:
+            if not self.items:
                 raise FilterError("`(` is not closed")
-            self.tokens.pop(0)
+            self.items.pop(0)
             self.depth -= 1
             return inner
-        return _term(token)
+        return _term(item)
 
 
-def _term(token: str) -> Predicate:
-    match = _TERM.fullmatch(token)
-    if token.startswith('"') or match is None:
-        wanted = _bare(token)
+def _term(item: str) -> Predicate:
+    match = _TERM.fullmatch(item)
+    if item.startswith('"') or match is None:
+        wanted = _bare(item)
         return lambda row: any(wanted in _text(value) for value in row.values())
     field, sign, raw = match[1].casefold(), match[2], match[3]
     if field not in FIELDS:

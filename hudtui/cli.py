@@ -1,0 +1,49 @@
+"""The command `hudtui`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from cell import __version__
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's grammar."""
+    made = argparse.ArgumentParser(
+        prog="hudtui",
+        description="A read-only cockpit for rollouts: a jobs folder, a job or a trial, Harbor's or ours.",
+    )
+    made.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="jobs folder, job or trial (default: ./jobs; may not exist yet)",
+    )
+    made.add_argument("--read-only", action="store_true", help="only look; all that this version does")
+    made.add_argument("--filter", metavar="TEXT", default="", help="start with this filter on Fleet")
+    made.add_argument("--light", action="store_true", help="the light theme")
+    made.add_argument("--version", action="version", version=f"hudtui {__version__}")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Open the cockpit; returns the exit status (2 when there is no terminal to show it on)."""
+    import sys
+
+    asked = parser().parse_args(argv)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        sys.stderr.write("hudtui: needs a terminal; `cell ls --json` prints the same values\n")
+        return 2
+    from hudtui.app import HudApp
+    from hudtui.look import DARK, LIGHT
+
+    app = HudApp(
+        asked.paths or ["jobs"], theme=LIGHT.name if asked.light else DARK.name, start_filter=asked.filter
+    )
+    app.run()
+    return app.return_code or 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,246 @@
+"""A watched terminal: a recording goes into an engine, its cells come out on the screen.
+
+The size stays the session's own. A smaller pane shows a part of it (the end, while it follows), a
+larger one leaves room around it. Nothing is ever sent to the session.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from cell.trials_sessions import Session
+from hudtui.cast import CastFeed, Feed, RawFeed
+from hudtui.engine import TURN, Cursor, EngineFactory, Row, TerminalEngine
+
+_BUDGET = 0.010
+"""Seconds of one turn spent on reading and feeding; keys are answered between turns."""
+
+
+class TerminalPane(Widget, can_focus=True):
+    """Shows one session, live or finished, from its first byte."""
+
+    following: reactive[bool] = reactive(True)
+
+    class Changed(Message):
+        """What the border should say has changed."""
+
+    def __init__(self, factory: EngineFactory, *, fps: float = 30.0, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._factory = factory
+        self._fps = fps
+        self.session: Session | None = None
+        self.engine: TerminalEngine | None = None
+        self._feed: Feed | None = None
+        self._rows: dict[int, Row] = {}
+        self._drawn: dict[int, Strip] = {}
+        self._cursor: Cursor | None = None
+        self._top = 0
+        self._left = 0
+        self._fits = False
+
+    def on_mount(self) -> None:
+        """Start looking for more output."""
+        if self._fps:
+            self.set_interval(1 / self._fps, self.turn)
+
+    def watch_session(self, session: Session | None) -> None:
+        """Show another session; the same one again changes nothing but its facts."""
+        if session is not None and self.session is not None and session.path == self.session.path:
+            self.session = session
+            return
+        self.session = session
+        self._start()
+        self.turn()
+
+    def _start(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+        self.engine = self._feed = None
+        self._rows, self._drawn, self._cursor, self._top, self._left = {}, {}, None, 0, 0
+        self.following = True
+        session = self.session
+        if session is not None:
+            # Output without a terminal has no size of its own: it takes the pane's.
+            self._fits = session.kind == "text" or (session.kind == "cast" and not session.tty)
+            cols, rows = self._own_size() if self._fits else (session.cols, session.rows)
+            self.engine = self._factory(cols, rows)
+            path = Path(session.path)
+            if session.kind == "cast":
+                self._feed = CastFeed(path, plain=not session.tty)
+            else:
+                self._feed = RawFeed(path, plain=session.kind == "text")
+        self.refresh()
+
+    def _own_size(self) -> tuple[int, int]:
+        return max(20, self.content_size.width), max(5, self.content_size.height)
+
+    def on_unmount(self) -> None:
+        """Free the engine."""
+        if self.engine is not None:
+            self.engine.close()
+            self.engine = None
+
+    def on_resize(self) -> None:
+        """Keep the end in sight; output without a terminal takes the new size."""
+        if self.engine is not None and self._fits:
+            self.engine.resize(*self._own_size())
+        self._drawn = {}
+        self._settle(changed=True)
+
+    def turn(self) -> bool:
+        """Read and feed for a moment. Returns whether there was anything."""
+        engine, feed = self.engine, self._feed
+        if engine is None or feed is None or not (self.display and self.is_attached):
+            return False
+        end = time.monotonic() + _BUDGET
+        worked = False
+        while True:
+            steps = list(feed.poll(TURN))
+            if feed.restarted:
+                self._start()
+                return True
+            for step in steps:
+                worked = True
+                if step.do == "feed":
+                    for at in range(0, len(step.data), TURN):
+                        engine.feed(step.data[at : at + TURN])
+                elif not self._fits:
+                    engine.resize(*step.size)
+            if not feed.behind or time.monotonic() > end:
+                break
+        if worked:
+            self._settle(changed=True)
+        return worked
+
+    @property
+    def total(self) -> int:
+        """Rows from the first kept one to the last of the screen."""
+        return self.engine.history + self.engine.rows if self.engine else 0
+
+    def _settle(self, *, changed: bool = False) -> None:
+        """Bring engine, window and screen together again."""
+        engine = self.engine
+        if engine is None:
+            return
+        height = max(1, self.content_size.height)
+        highest = max(0, self.total - height)
+        if self.following or self._top >= highest:
+            self._top = highest
+            engine.scroll_to(None)
+        else:
+            engine.scroll_to(min(self._top, engine.history))
+        dirty = engine.dirty()
+        cursor = engine.cursor()
+        for y, row in dirty.items():
+            self._rows[y] = row
+            self._drawn.pop(y, None)
+        moved = cursor != self._cursor
+        self._cursor = cursor
+        if len(dirty) > height // 2 or moved or (changed and not dirty):
+            self._drawn = {y: strip for y, strip in self._drawn.items() if y not in dirty}
+            self.refresh()
+        elif dirty:
+            skip = self._skip
+            width = self.size.width
+            self.refresh(*(Region(0, y - skip, width, 1) for y in dirty if 0 <= y - skip < height))
+        self.post_message(self.Changed())
+
+    @property
+    def _skip(self) -> int:
+        """How many rows of the viewport lie above the pane's first line."""
+        return self._top - self.engine.offset if self.engine else 0
+
+    def scroll_lines(self, step: int) -> None:
+        """Move the window by lines; at the end it follows again."""
+        height = max(1, self.content_size.height)
+        highest = max(0, self.total - height)
+        self._top = max(0, min(self._top + step, highest))
+        self.following = self._top >= highest
+        self._settle(changed=True)
+
+    def move(self, step: int) -> None:
+        """Move the window by lines."""
+        self.scroll_lines(step)
+
+    def move_to(self, index: int) -> None:
+        """Go to a line of the history; negative counts from the end."""
+        self.scroll_lines((index if index >= 0 else self.total + index) - self._top)
+
+    def scroll_side(self, step: int) -> None:
+        """Move the window sideways over a terminal wider than the pane."""
+        cols = self.engine.cols if self.engine else 0
+        self._left = max(0, min(self._left + step, cols - self.content_size.width))
+        self._drawn = {}
+        self.refresh()
+
+    def follow(self, on: bool) -> None:
+        """Stay at the end, or stay here."""
+        self.following = on
+        self._settle(changed=True)
+
+    @property
+    def page(self) -> int:
+        """How many lines are visible at once."""
+        return max(1, self.content_size.height)
+
+    def notify_style_update(self) -> None:
+        """Draw again: the theme may be another one."""
+        super().notify_style_update()
+        self._drawn = {}
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the viewport."""
+        width = self.content_size.width
+        if self.engine is None:
+            return Strip.blank(width, self.rich_style)
+        place = y + self._skip
+        row = self._rows.get(place) if place < self.engine.rows else None
+        if row is None:
+            return Strip.blank(width, self.rich_style)
+        strip = self._drawn.get(place)
+        if strip is None or strip.cell_length != width:
+            whole = Strip([Segment(text, style) for text, style in row])
+            strip = whole.crop(self._left, self._left + width).adjust_cell_length(width)
+            strip = self._drawn[place] = strip.apply_style(self.rich_style)
+        if self._cursor is not None and self._cursor.y == place:
+            return _with_cursor(strip, self._cursor.x - self._left, width)
+        return strip
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel scrolls the history."""
+        event.stop()
+        self.scroll_lines(-3)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel scrolls the history."""
+        event.stop()
+        self.scroll_lines(3)
+
+
+def _with_cursor(strip: Strip, x: int, width: int) -> Strip:
+    if not 0 <= x < width:
+        return strip
+    before, under, after = (
+        strip.divide([x, x + 1, width]) if x + 1 < width else (*strip.divide([x, width]), Strip([]))
+    )
+    return (
+        Strip.join([before, under.apply_style(Style.null()), after])
+        if not under.cell_length
+        else Strip.join(
+            [
+                before,
+                Strip([Segment(s.text, (s.style or Style.null()) + Style(reverse=True)) for s in under]),
+                after,
+            ]
+        )
+    )

@@ -1,0 +1,358 @@
+"""View 1: one row for each cell, and beside it what the chosen one says."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.timer import Timer
+
+from cell.trials import Trial
+from cell.trials_sessions import Session, read_sessions
+from hudtui.chrome import Bar
+from hudtui.doc import Doc
+from hudtui.filters import FilterError, parse
+from hudtui.fleet_rows import GLYPHS, GROUPS, cells, columns, grouped, job_line, order, values
+from hudtui.look import Run
+from hudtui.screens import DocScreen, MenuScreen
+from hudtui.table import Group, Table
+from hudtui.terminal import TerminalPane
+from hudtui.verdict_doc import clock, file_lines, verdict_lines
+from hudtui.views import HudView, Pane, titled
+
+_SETTLE = 0.12
+"""Seconds that the cursor rests before the side panes read what it is on."""
+
+
+class FleetView(HudView):
+    """The table, filtered, grouped and sorted; the side panes follow its cursor."""
+
+    name_ = "fleet"
+
+    def compose(self) -> ComposeResult:
+        """Table, terminal, verdict, strip of events."""
+        with Container(id="fleet-body"):
+            yield Table[Trial](self._cells, lambda trial: trial.path, id="fleet-table")
+            with Container(id="fleet-side", classes="box"):
+                yield TerminalPane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
+                yield Doc(id="fleet-doc")
+        yield Bar(id="fleet-events")
+
+    def on_mount(self) -> None:
+        """Begin with no filter."""
+        self.table: Table[Trial] = self.query_one("#fleet-table", Table)
+        self.doc = self.query_one("#fleet-doc", Doc)
+        self.term = self.query_one("#fleet-term", TerminalPane)
+        self.strip = self.query_one("#fleet-events", Bar)
+        self.filter_text = ""
+        self.filter_on = True
+        self.only_faults = False
+        self.only_marked = False
+        self.by = ""
+        self.sort: tuple[str, bool] = ("", False)
+        self._matches = parse("")
+        self._life: dict[str, deque[int]] = {}
+        self._seen: dict[str, int] = {}
+        self._timer: Timer | None = None
+        self._beside: Trial | None = None
+        self.strip.border_title = "Events"
+
+    def panes(self) -> list[Pane]:
+        """Table, terminal, verdict."""
+        return [self.table, self.term, self.doc]
+
+    def trial(self) -> Trial | None:
+        """The cell under the cursor."""
+        return self.table.current
+
+    def _cells(self, trial: Trial) -> list[list[Run]]:
+        life = self._life.get(trial.path, ())
+        return cells(trial, self.table.columns, self.hud.clock(), tuple(life))
+
+    # ── what is shown ─────────────────────────────────────────────────────────────────────────
+
+    def looked(self, trials: Sequence[Trial]) -> None:
+        """Remember how much each cell recorded since the last look."""
+        for trial in trials:
+            before = self._seen.get(trial.path)
+            if trial.state in ("running", "paused", "kept"):
+                life = self._life.setdefault(trial.path, deque(maxlen=6))
+                life.append(0 if before is None else max(0, trial.activity - before))
+            self._seen[trial.path] = trial.activity
+        here = {trial.path for trial in trials}
+        for gone in set(self._seen) - here:
+            self._seen.pop(gone, None)
+            self._life.pop(gone, None)
+
+    def listed(self) -> list[Trial]:
+        """Return the cells as the table lists them: filtered and sorted."""
+        now = self.hud.clock()
+        chosen = [
+            trial
+            for trial in self.hud.snapshot.trials
+            if (not self.only_faults or not trial.clean)
+            and (not self.only_marked or trial.path in self.table.marks)
+            and (not self.filter_on or self._matches(values(trial, now)))
+        ]
+        return order(chosen, *self.sort, now)
+
+    def update(self) -> None:
+        """Fill the table again; the cursor stays on its cell."""
+        trials = self.listed()
+        entries = grouped(trials, self.by)
+        queued = sum(job.queued for job in self.hud.snapshot.jobs)
+        if queued and not (self.filter_text or self.only_faults or self.only_marked):
+            entries.append(Group(f"○   –        {queued} more queued", "muted"))
+        self.table.sorted_by = self.sort
+        self.table.empty = self._empty()
+        self.table.show(columns(self.table.size.width or self.app.size.width), entries)
+        titled(self.table, self._title(len(trials)), job_line(self.hud.snapshot.jobs))
+        self._events()
+        self._follow_cursor()
+
+    def _title(self, count: int) -> str:
+        total = len(self.hud.snapshot.trials)
+        parts = [f"Fleet {total}" if count == total else f"Fleet {count} of {total}"]
+        if self.filter_text:
+            parts.append(f"/{self.filter_text}" + ("" if self.filter_on else " (off)"))
+        parts += ["faults"] * self.only_faults + ["marked"] * self.only_marked
+        if self.table.marks:
+            parts.append(f"{len(self.table.marks)} marked")
+        if self.by:
+            parts.append(f"by {self.by}")
+        return " · ".join(parts)
+
+    def _empty(self) -> str:
+        if self.hud.snapshot.trials:
+            return "nothing matches · esc shows all again"
+        notes = [f"{root.path}: {root.note}" for root in self.hud.snapshot.roots if root.note]
+        return (notes[0] if notes else "no cell yet") + " · this screen fills by itself"
+
+    def _events(self) -> None:
+        happened = [(one.t, one, trial) for trial in self.hud.snapshot.trials for one in trial.recent]
+        happened.sort(key=lambda item: (item[0], item[2].path))
+        runs: list[Run] = []
+        for t, one, trial in happened[-5:]:
+            sign = GLYPHS[trial.state] if one.kind == "verdict" else GLYPHS["running"]
+            role = {"fault": "bad", "refused": "bad", "touched": "accent"}.get(one.kind, "")
+            runs += [
+                (clock(t), "muted"),
+                (" ", ""),
+                sign,
+                (f" {trial.id} ", "link"),
+                (one.text, role),
+                ("   ", ""),
+            ]
+        self.strip.show(runs)
+
+    # ── what the side panes say ───────────────────────────────────────────────────────────────
+
+    def _follow_cursor(self) -> None:
+        trial = self.table.current
+        self.hud.header()
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        moved = trial is None or self._beside is None or trial.path != self._beside.path
+        if moved and self.hud.fps:
+            self._timer = self.set_timer(_SETTLE, self._side)
+        else:
+            self._side()
+
+    def _side(self) -> None:
+        trial = self._beside = self.table.current
+        if not self.query_one("#fleet-side").display:
+            return
+        if trial is None:
+            self.doc.show([])
+            self.term.watch_session(None)
+            titled(self.doc, "")
+            return
+        lines = verdict_lines(trial, self.hud.clock(), brief=True)
+        self.doc.show(lines, keep=self.doc.border_title == f"{trial.id} {trial.task}")
+        titled(self.doc, f"{trial.id} {trial.task}")
+        if self.term.display:
+            session = latest(read_sessions(Path(trial.path), alive=trial.alive))
+            self.term.watch_session(session)
+            name = f" · {session_name(session)}" if session else " · nothing was recorded"
+            titled(self.term, f"{trial.id} {trial.task}{name}", watching(self.term, session))
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """The side panes follow."""
+        event.stop()
+        self._follow_cursor()
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """As enter."""
+        event.stop()
+        self.act_open()
+
+    def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
+        """Sort by that column."""
+        event.stop()
+        self.sort_by(event.column)
+
+    def on_doc_opened(self, event: Doc.Opened) -> None:
+        """Open what the line names."""
+        event.stop()
+        self.act_open()
+
+    # ── actions ───────────────────────────────────────────────────────────────────────────────
+
+    def back(self) -> bool:
+        """Clear what narrows the list, one thing at a time."""
+        if super().back():
+            return True
+        if self.filter_text:
+            self.set_filter("")
+        elif self.only_faults:
+            self.act_faults()
+        elif self.only_marked:
+            self.act_marked()
+        elif not self.table.has_focus:
+            self.table.focus()
+        else:
+            return False
+        return True
+
+    def set_filter(self, text: str) -> str:
+        """Filter the list; returns what is wrong with the filter, "" when nothing is."""
+        try:
+            self._matches = parse(text)
+        except FilterError as error:
+            return str(error)
+        self.filter_text, self.filter_on = text.strip(), True
+        self.update()
+        return ""
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; the same again turns the direction."""
+        by, down = self.sort
+        self.sort = (column, not down if by == column else False)
+        self.update()
+
+    def act_open(self) -> None:
+        """Open the cell: its sessions while it runs, else its verdict (ungraded: the first evidence)."""
+        trial = self.table.current
+        if trial is None:
+            return
+        if self.doc.has_focus and self.doc.current is not None and self.doc.current.ref:
+            title, lines, at = file_lines(Path(trial.path), self.doc.current.ref)
+            self.app.push_screen(DocScreen(title, lines, at=at))
+            return
+        self.hud.scope = trial.path
+        self.hud.go("sessions" if trial.state in ("running", "paused") else "verdict")
+        if trial.state == "ungraded":
+            self.hud.verdict.to_evidence()
+
+    def act_watch(self) -> None:
+        """Go to the cell's sessions."""
+        if (trial := self.table.current) is not None:
+            self.hud.scope = trial.path
+            self.hud.go("sessions")
+
+    def act_filter(self) -> None:
+        """Ask for a filter."""
+        self.hud.ask("/", self.filter_text)
+
+    def act_filter_toggle(self) -> None:
+        """The filter off and on again."""
+        if not self.filter_text:
+            self.hud.flash("there is no filter; / makes one")
+            return
+        self.filter_on = not self.filter_on
+        self.update()
+
+    def act_match_next(self, step: int = 1) -> None:
+        """Go to the next cell that the filter matches."""
+        now, entries = self.hud.clock(), self.table.entries
+        for offset in range(1, len(entries) + 1):
+            at = (self.table.cursor + step * offset) % len(entries)
+            entry = entries[at]
+            if not isinstance(entry, Group) and self._matches(values(entry, now)):
+                self.table.move_to(at)
+                return
+
+    def act_match_previous(self) -> None:
+        """Go to the match before."""
+        self.act_match_next(-1)
+
+    def act_faults(self) -> None:
+        """Only what is not a clean pass."""
+        self.only_faults = not self.only_faults
+        self.update()
+
+    def act_group(self) -> None:
+        """Group by the next criterion."""
+        self.by = GROUPS[(GROUPS.index(self.by) + 1) % len(GROUPS)]
+        self.update()
+
+    def act_sort(self) -> None:
+        """Choose the column to sort by."""
+        by, down = self.sort
+        options = [("", "what needs attention first")]
+        for column in self.table.columns:
+            sign = (" ▼" if down else " ▲") if column.key == by else ""
+            options.append((column.key, column.title.capitalize() + sign))
+
+        def chosen(name: str | None) -> None:
+            if name == "":
+                self.sort = ("", False)
+                self.update()
+            elif name is not None:
+                self.sort_by(name)
+
+        self.app.push_screen(MenuScreen("Sort", options, at=by), chosen)
+
+    def act_mark(self) -> None:
+        """Mark the cell and go on to the next."""
+        if key := self.table.current_key:
+            self.table.marks ^= {key}
+            self.table.move(1)
+            self.update()
+
+    def act_marked(self) -> None:
+        """Only the marked cells."""
+        if not self.only_marked and not self.table.marks:
+            self.hud.flash("nothing is marked; space marks")
+            return
+        self.only_marked = not self.only_marked
+        self.update()
+
+    def act_detail(self) -> None:
+        """Show the verdict in place: the side pane, or a screen where there is none."""
+        trial = self.table.current
+        if trial is None:
+            return
+        if self.query_one("#fleet-side").display and self.doc.display:
+            self.doc.focus()
+            return
+        lines = verdict_lines(trial, self.hud.clock())
+        self.app.push_screen(DocScreen(f"{trial.id} {trial.task}", lines, wrapped=True))
+
+
+def latest(sessions: Sequence[Session]) -> Session | None:
+    """Return the session that a person wants to see: the last that runs, terminals first."""
+    running = [session for session in sessions if session.running]
+    pool = running or [s for s in sessions if s.kind == "cast"] or list(sessions)
+    terminals = [session for session in pool if session.tty]
+    return (terminals or pool)[-1] if pool else None
+
+
+def session_name(session: Session) -> str:
+    """Say which session in a title."""
+    return f"session {session.n}" if session.n else session.name
+
+
+def watching(term: TerminalPane, session: Session | None) -> str:
+    """Say on the border what is seen: live or past, the size, where in the history."""
+    if session is None or term.engine is None:
+        return ""
+    state = "● live" if session.running else "recording"
+    parts = ["watching", state, f"{term.engine.cols}×{term.engine.rows}"]
+    if not term.following:
+        parts.append("scrolled back · F follows")
+    return " · ".join(parts)
