@@ -228,7 +228,7 @@ def read_job(path: Path | str, *, now: float | None = None) -> Job:
 
 def fold(path: str, trials: Sequence[Trial], about: object = None) -> Job:
     """Count a job's trials. `about` is the job's own result.json, as far as it could be read."""
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    counts: dict[str, int] = {}
     for trial in trials:
         counts[trial.state] = counts.get(trial.state, 0) + 1
     done = [trial for trial in trials if trial.finished is not None or trial.verdict is not None]

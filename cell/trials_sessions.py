@@ -11,7 +11,7 @@ import msgspec
 from cell import records
 from cell.plain import plain
 from cell.trials_events import EventLog
-from cell.trials_files import entries, inner, is_folder, mtime, read_regular
+from cell.trials_files import entries, inner, is_folder, mtime, read_regular, stamp
 
 _HEADER_LIMIT = 64 << 10
 
@@ -107,12 +107,23 @@ def _cast(path: Path, n: int, name: str) -> Session:
 
 
 def _header(path: Path) -> dict[str, object]:
+    mark = stamp(path)
+    if (known := _headers.get((str(path), mark[2]))) is not None:
+        return known
     data = read_regular(path, limit=_HEADER_LIMIT) or b""
     try:
         value = json.loads(data.split(b"\n", 1)[0])
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    if len(_headers) > 20_000:
+        _headers.clear()
+    return _headers.setdefault((str(path), mark[2]), value)
+
+
+# A recording's first line is written once; a cell can have thousands of recordings.
+_headers: dict[tuple[str, int], dict[str, object]] = {}
 
 
 def _size(value: object, default: int) -> int:
