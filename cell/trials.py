@@ -15,9 +15,10 @@ from typing import Any, Literal
 import msgspec
 
 from cell.plain import plain
-from cell.records import Process, Record, Verdict
+from cell.records import Process, Verdict
 from cell.trials_events import Happening
 from cell.trials_files import entries, inner, is_folder, load_object, read_regular, stamp, when
+from cell.verdict import means
 
 State = Literal["queued", "running", "paused", "kept", "passed", "failed", "ungraded", "stale"]
 Kind = Literal["missing", "empty", "jobs", "job", "trial", "task", "terminal-bench"]
@@ -26,7 +27,7 @@ STALE_AFTER = 600.0
 """Seconds without a write after which a Harbor trial without result is called stale."""
 
 
-class Trial(Record):
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout as its folder tells it. Times are epoch seconds; what is not known is None or "".
 
     `alive` is about the serving process of a cell of ours; Harbor's trials never are. `tests_passed`
@@ -86,9 +87,9 @@ class Trial(Record):
         return value
 
 
-class Job(Record):
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of trials. `raw_mean` counts a finished trial without reward as 0, as Harbor does;
-    `graded_mean` leaves it out; `sound_mean` leaves out what is suspect or touched as well."""
+    `graded_mean` leaves it out; `firm_mean` leaves out what is suspect as well."""
 
     path: str
     name: str
@@ -98,7 +99,7 @@ class Job(Record):
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     raw_mean: float | None = None
     graded_mean: float | None = None
-    sound_mean: float | None = None
+    firm_mean: float | None = None
     suspects: int = 0
     started: float | None = None
     finished: float | None = None
@@ -109,7 +110,7 @@ class Job(Record):
         return value
 
 
-class Roots(Record):
+class Roots(msgspec.Struct, frozen=True, kw_only=True):
     """What a path turned out to be, and the folders found there."""
 
     path: str
@@ -119,7 +120,7 @@ class Roots(Record):
     note: str = ""
 
 
-class Snapshot(Record):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything below the roots, as of one look."""
 
     roots: tuple[Roots, ...] = ()
@@ -232,8 +233,7 @@ def fold(path: str, trials: Sequence[Trial], about: object = None) -> Job:
     for trial in trials:
         counts[trial.state] = counts.get(trial.state, 0) + 1
     done = [trial for trial in trials if trial.finished is not None or trial.verdict is not None]
-    graded = [trial.score for trial in done if trial.score is not None]
-    sound = [t.score for t in done if t.score is not None and not t.suspect and not t.touched]
+    both = means(trial.verdict or Verdict(verdict="ungraded") for trial in done)
     declared = inner(about, "n_total_trials")
     total = max(declared if isinstance(declared, int) else 0, len(trials))
     finished = when(inner(about, "finished_at"))
@@ -247,10 +247,10 @@ def fold(path: str, trials: Sequence[Trial], about: object = None) -> Job:
         total=total,
         queued=queued,
         counts=counts,
-        raw_mean=sum(graded) / len(done) if done else None,
-        graded_mean=sum(graded) / len(graded) if graded else None,
-        sound_mean=sum(sound) / len(sound) if sound else None,
-        suspects=sum(trial.suspect for trial in trials),
+        raw_mean=both.raw,
+        graded_mean=both.graded,
+        firm_mean=both.firm,
+        suspects=both.suspects,
         started=when(inner(about, "started_at")),
         finished=finished,
     )

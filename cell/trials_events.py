@@ -21,7 +21,7 @@ _KEPT = 50_000
 _decode = msgspec.json.Decoder(records.Line).decode
 
 
-class Happening(records.Record):
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
     """One thing worth a word in the strip of events: when, of what kind, and the words."""
 
     t: float

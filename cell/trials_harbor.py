@@ -13,51 +13,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cell.plain import plain
-from cell.records import Cause, CauseName, Certainty, Evidence, Record, TestResult, Verdict
+from cell.records import Evidence, TestResult, Verdict
+from cell.rewards import FaultName, RewardFault, Rewards
 from cell.trials_files import entries, inner, is_folder, load_object, read_regular, when, word
+from cell.verdict import AgentOutcome, Facts, conclude
 
-# exception → cause, certainty. What is not here says nothing about whose fault it was.
-_EXCEPTIONS: dict[str, tuple[CauseName, Certainty]] = {
-    "AgentTimeoutError": ("agent", "shown"),
-    "RewardFileNotFoundError": ("verifier", "shown"),
-    "RewardFileEmptyError": ("verifier", "shown"),
-    "VerifierOutputParseError": ("verifier", "shown"),
-    "VerifierTimeoutError": ("verifier", "shown"),
-    "AddTestsDirError": ("harness", "assumed"),
-    "DownloadVerifierDirError": ("harness", "assumed"),
-    "EnvironmentStartTimeoutError": ("sandbox", "shown"),
-    "EnvironmentBuildTimeoutError": ("sandbox", "shown"),
-    "AgentSetupTimeoutError": ("harness", "assumed"),
-    "CancelledError": ("operator", "assumed"),
+# Exceptions whose name alone says where it happened, as Harbor's own cause words.
+_WORDS: Mapping[str, str] = {
+    "EnvironmentStartTimeoutError": "sandbox_failed",
+    "EnvironmentBuildTimeoutError": "sandbox_failed",
+    "AgentSafetyRefusalError": "agent_refused_task",
+    "AgentAuthenticationError": "model_provider_failed",
+    "ApiUsageLimitError": "model_provider_failed",
+    "ModelNotFoundError": "model_provider_failed",
+    "UnsupportedModelParametersError": "model_provider_failed",
+    "AddTestsDirError": "harbor_failed",
+    "DownloadVerifierDirError": "harbor_failed",
 }
-
-# Lines of a verifier's output that name their cause. The first one that matches is shown.
-_OUTPUT: tuple[tuple[re.Pattern[bytes], CauseName, str], ...] = (
-    (
-        re.compile(
-            rb"could not resolve host|temporary failure in name resolution|network is unreachable", re.I
-        ),
-        "network",
-        "the verifier could not reach the network",
-    ),
-    (
-        re.compile(rb": command not found|: not found$"),
-        "verifier",
-        "a tool that the verifier runs is missing",
-    ),
-    (
-        re.compile(rb"no space left on device|cannot allocate memory", re.I),
-        "sandbox",
-        "the machine ran out of something",
-    ),
+_NO_REWARD: tuple[FaultName, ...] = (
+    "RewardFileNotFoundError",
+    "RewardFileEmptyError",
+    "VerifierOutputParseError",
 )
 
 _OUTPUT_LIMIT = 256 << 10
 _TESTS = 20_000
 
 
-class PhaseSpan(Record):
+class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True):
     """One phase on the timeline; `finished` is None while it runs or when nobody wrote it down."""
 
     name: str
@@ -78,77 +64,67 @@ def rewards_of(result: object) -> dict[str, float]:
 
 
 def verdict_of(trial: Path, result: Mapping[str, Any]) -> Verdict:
-    """Conclude a verdict from a finished Harbor trial."""
-    rewards = rewards_of(result)
+    """Conclude a verdict from a finished Harbor trial, by the rules of `cell.verdict`.
+
+    Harbor records neither what the world really was nor what the verifier could reach, so a failed
+    test is never more than a reason to assume that it was the agent.
+    """
     kind = word(inner(result, "exception_info", "exception_type"))
-    message = word(inner(result, "exception_info", "exception_message"))
-    tests = tests_of(trial)
-    draft = Verdict(
-        verdict="graded" if rewards else "ungraded",
-        rewards=rewards,
-        fault="" if rewards else (f"{kind}: {message}" if kind else "no reward was recorded"),
-        tests=tests,
+    message = plain(word(inner(result, "exception_info", "exception_message")), limit=500)
+    facts = _facts(trial, result, kind, message)
+    given = conclude(facts)
+    seen = _exception_evidence(trial, kind, message)
+    causes = tuple(
+        msgspec.structs.replace(
+            cause,
+            certainty="assumed" if cause.cause == "agent" and not facts.agent.timed_out else cause.certainty,
+            evidence=tuple(e for e in (*(seen if at == 0 else ()), *cause.evidence) if _says(e, message)),
+        )
+        for at, cause in enumerate(given.causes)
     )
-    if draft.clean and not kind:
-        return draft
-    causes = _causes(trial, result, kind, message, tests)
-    return Verdict(
-        verdict=draft.verdict,
+    fault = given.fault
+    if given.verdict == "ungraded":
+        fault = f"{kind}: {message}" if kind else "no reward was recorded"
+    return msgspec.structs.replace(given, causes=causes, fault=fault)
+
+
+def _facts(trial: Path, result: Mapping[str, Any], kind: str, message: str) -> Facts:
+    values = rewards_of(result)
+    rewards: Rewards | RewardFault | None = None
+    if values:
+        names = ("reward.json", "reward.txt")
+        rewards = Rewards(
+            values=values, file=next((n for n in names if (trial / "verifier" / n).is_file()), "")
+        )
+    else:
+        for name in _NO_REWARD:
+            if kind == name:
+                rewards = RewardFault(name=name, message=message)
+    output = read_regular(trial / "verifier/test-stdout.txt", limit=_OUTPUT_LIMIT) or b""
+    said = f"{kind}: {message}" if kind else ""
+    code = _exit_code(trial)
+    return Facts(
         rewards=rewards,
-        fault=draft.fault,
-        tests=tests,
-        causes=causes,
+        tests=tests_of(trial),
+        verifier_stopped="timed out" if kind == "VerifierTimeoutError" else "",
+        verifier_output=output.decode("utf-8", "replace"),
+        agent=AgentOutcome(
+            name=word(inner(result, "agent_info", "name")),
+            exit=code if code is not None and code >= 0 else None,
+            signal=str(-code) if code is not None and code < 0 else None,
+            timed_out=kind == "AgentTimeoutError",
+            exception=said,
+            harbor_cause=_WORDS.get(kind, ""),
+        ),
+        cancelled=message or "cancelled" if kind == "CancelledError" else "",
         notes=_near_miss(trial),
     )
 
 
-def _causes(
-    trial: Path, result: Mapping[str, Any], kind: str, message: str, tests: tuple[TestResult, ...]
-) -> tuple[Cause, ...]:
-    found: list[Cause] = []
-    evidence = _exception_evidence(trial, kind, message)
-    said = _output_cause(trial)
-    if kind in _EXCEPTIONS:
-        cause, certainty = _EXCEPTIONS[kind]
-        summary = _SUMMARIES.get(kind, f"{kind} ended the trial")
-        if said and said.cause == cause:
-            summary, evidence = f"{summary}: {said.summary}", (*evidence, *said.evidence)
-            said = None
-        found.append(Cause(cause=cause, certainty=certainty, summary=summary, evidence=evidence))
-    elif kind:
-        found.append(
-            Cause(cause="unknown", certainty="assumed", summary=f"{kind} ended the trial", evidence=evidence)
-        )
-    if said:
-        found.append(said)
-    if code := _exit_code(trial):
-        found.append(code)
-    if not found:
-        failed = sum(test.status not in ("passed", "skipped") for test in tests)
-        facts = (
-            Evidence(kind="file", text=f"{failed} of {len(tests)} tests failed", ref="verifier/ctrf.json"),
-        )
-        found.append(
-            Cause(
-                cause="unknown",
-                certainty="assumed",
-                summary="the tests failed, and nothing recorded says whose doing it was",
-                evidence=facts if tests else (),
-            )
-        )
-    return tuple(found)
-
-
-_SUMMARIES = {
-    "AgentTimeoutError": "the agent ran out of its time",
-    "RewardFileNotFoundError": "the verifier wrote no reward",
-    "RewardFileEmptyError": "the verifier wrote an empty reward",
-    "VerifierOutputParseError": "the verifier's reward is not a number",
-    "VerifierTimeoutError": "the verifier ran out of its time",
-    "AddTestsDirError": "the tests could not be brought in",
-    "DownloadVerifierDirError": "the verifier's files could not be fetched",
-    "CancelledError": "the run was cancelled",
-}
+def _says(evidence: Evidence, message: str) -> bool:
+    """Whether the evidence says anything: Harbor keeps no exit status, and its message is said already."""
+    unknown = evidence.text == "the verifier ended with exit status None"
+    return not unknown and not (evidence.kind == "fact" and evidence.text == message)
 
 
 def _exception_evidence(trial: Path, kind: str, message: str) -> tuple[Evidence, ...]:
@@ -161,31 +137,10 @@ def _exception_evidence(trial: Path, kind: str, message: str) -> tuple[Evidence,
     return (Evidence(kind="file", text=text, ref=f"exception.txt:{data.rstrip().count(10) + 1}"),)
 
 
-def _output_cause(trial: Path) -> Cause | None:
-    data = read_regular(trial / "verifier/test-stdout.txt", limit=_OUTPUT_LIMIT)
-    for number, line in enumerate((data or b"").split(b"\n"), 1):
-        for pattern, cause, summary in _OUTPUT:
-            if pattern.search(line[:2000]):
-                seen = Evidence(
-                    kind="file", text=plain(line, limit=200), ref=f"verifier/test-stdout.txt:{number}"
-                )
-                return Cause(cause=cause, certainty="shown", summary=summary, evidence=(seen,))
-    return None
-
-
-def _exit_code(trial: Path) -> Cause | None:
-    data = read_regular(trial / "agent/exit-code.txt", limit=64)
-    if data is None or not (text := plain(data.strip(), limit=20)):
-        return None
-    seen = Evidence(kind="file", text=f"the agent's program ended with {text}", ref="agent/exit-code.txt")
-    if text.startswith("-"):
-        return Cause(
-            cause="unknown",
-            certainty="assumed",
-            summary="something killed the agent's program",
-            evidence=(seen,),
-        )
-    return Cause(cause="agent", certainty="assumed", summary="the agent's program failed", evidence=(seen,))
+def _exit_code(trial: Path) -> int | None:
+    """Return what the agent's program ended with; Harbor writes it down only when it is not 0."""
+    text = (read_regular(trial / "agent/exit-code.txt", limit=16) or b"").strip()
+    return int(text) if re.fullmatch(rb"-?\d{1,9}", text) else None
 
 
 def _near_miss(trial: Path) -> tuple[str, ...]:

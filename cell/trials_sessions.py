@@ -16,7 +16,7 @@ from cell.trials_files import entries, inner, is_folder, mtime, read_regular, st
 _HEADER_LIMIT = 64 << 10
 
 
-class Session(records.Record):
+class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to watch.
 
     `kind`: `cast` an asciicast, `pane` raw terminal bytes, `text` a program's plain output. `n` is

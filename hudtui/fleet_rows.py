@@ -215,8 +215,8 @@ def job_line(jobs: Sequence[Job]) -> str:
         parts.append(f"mean {job.raw_mean:.2f}")
     if job.graded_mean is not None:
         parts.append(f"graded {job.graded_mean:.2f}")
-    if job.suspects and job.sound_mean is not None:
-        parts.append(f"without suspects {job.sound_mean:.2f}")
+    if job.suspects and job.firm_mean is not None:
+        parts.append(f"without suspects {job.firm_mean:.2f}")
         parts.append(f"suspect {job.suspects}")
     done = sum(trial.state not in ("running", "paused") for trial in job.trials)
     total = sum(each.total for each in jobs)
