@@ -11,7 +11,7 @@ from pathlib import Path
 from textual.app import App, ComposeResult, SystemCommand
 from textual.containers import Container
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Input
+from textual.widgets import ContentSwitcher
 
 from cell.plain import plain
 from cell.trials import Reader, Snapshot, Trial
@@ -20,8 +20,9 @@ from hudtui.actions import ACTIONS, MISSING, View, find, named
 from hudtui.chrome import Bar, Tabs, footer_runs, header_runs
 from hudtui.doc import line
 from hudtui.engine import EngineFactory, TerminalEngine
-from hudtui.fleet_rows import COUNTED, GLYPHS
-from hudtui.look import DARK, LIGHT, Run
+from hudtui.fleet_rows import counted
+from hudtui.look import DARK, LIGHT
+from hudtui.prompt import Asked, Prompt
 from hudtui.screens import DocScreen, bindings, help_lines
 from hudtui.view_fleet import FleetView
 from hudtui.view_sessions import SessionsView
@@ -69,7 +70,6 @@ class HudApp(App[None]):
         self.view: View = "fleet"
         self._last: View = "fleet"
         self._looking = False
-        self._prompt_kind = ""
         self._copied: str | None = None
         self._flashing = False
         self.register_theme(DARK)
@@ -87,13 +87,13 @@ class HudApp(App[None]):
             yield SessionsView(id="sessions")
             yield VerdictView(id="verdict")
         with Container(id="bottom"):
-            yield Input(id="prompt", compact=True)
+            yield Bar(id="prompt-sign")
+            yield Prompt(id="prompt")
             yield Bar(id="footer")
 
     def on_mount(self) -> None:
         """Look once, then again and again."""
-        self.prompt = self.query_one("#prompt", Input)
-        self.prompt.display = False
+        self.prompt = self.query_one(Prompt)
         self.fleet = self.query_one(FleetView)
         self.sessions = self.query_one(SessionsView)
         self.verdict = self.query_one(VerdictView)
@@ -157,14 +157,6 @@ class HudApp(App[None]):
 
     def header(self) -> None:
         """Fill the header."""
-        counts: dict[str, int] = {}
-        for job in self.snapshot.jobs:
-            for state, count in job.counts.items():
-                counts[state] = counts.get(state, 0) + count
-        listed: list[tuple[Run, int]] = []
-        for state in COUNTED:
-            if counts.get(state) or state in ("passed", "failed"):
-                listed.append((GLYPHS[state], counts.get(state, 0)))
         jobs = self.snapshot.jobs
         first = (
             Path(jobs[0].path if len(jobs) == 1 else self._reader.paths[0]) if self._reader.paths else Path()
@@ -174,7 +166,7 @@ class HudApp(App[None]):
             place += f" · {len(jobs)} jobs"
         trial = self.scoped
         crumb = f"all › {trial.id}" if trial else "all"
-        self.query_one("#header", Bar).show(header_runs(listed, plain(place), crumb, self.size.width))
+        self.query_one("#header", Bar).show(header_runs(counted(jobs), plain(place), crumb, self.size.width))
 
     def _footer(self) -> None:
         self._flashing = False
@@ -185,43 +177,34 @@ class HudApp(App[None]):
         self._flashing = True
         self.query_one("#footer", Bar).show([(plain(text, limit=300), "warn")])
 
-    def ask(self, kind: str, value: str = "") -> None:
-        """Open the prompt over the footer: `/` filters, `find ` searches, `:` is the command line."""
-        self._prompt_kind = kind
-        self.prompt.display = True
-        self.prompt.placeholder = {
-            ":": "a view, an action, q",
-            "/": "words, field~text, field:word, score<1",
-        }.get(kind, "find")
-        self.prompt.value = value
-        self.prompt.cursor_position = len(value)
+    def ask(self, asked: Asked, value: str = "") -> None:
+        """Open the prompt over the footer."""
         self.query_one("#footer", Bar).display = False
-        self.prompt.focus()
+        sign = self.query_one("#prompt-sign", Bar)
+        sign.show([(":" if asked == "command" else "/", "primary bold")])
+        sign.display = True
+        self.prompt.ask(asked, value)
 
     def close_prompt(self) -> None:
         """Take the prompt away."""
-        self.prompt.display = False
+        self.prompt.display = self.query_one("#prompt-sign", Bar).display = False
         self.query_one("#footer", Bar).display = True
         self.current.pane.focus()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
         """A filter works while it is typed."""
-        if self._prompt_kind == "/" and self.prompt.display:
-            wrong = self.fleet.set_filter(event.value)
-            self.prompt.border_title = wrong
-            self.prompt.set_class(bool(wrong), "-wrong")
+        if event.asked == "filter":
+            self.prompt.wrong(self.fleet.set_filter(event.text))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_prompt_given(self, event: Prompt.Given) -> None:
         """Do what was asked."""
-        kind, text = self._prompt_kind, event.value.strip()
         self.close_prompt()
-        if kind == "/":
-            if wrong := self.fleet.set_filter(text):
-                self.flash(wrong)
-        elif kind == ":":
-            self.command(text)
-        else:
-            self.verdict.search(text)
+        if event.asked == "command":
+            self.command(event.text)
+        elif event.asked == "search":
+            self.verdict.search(event.text)
+        elif wrong := self.fleet.set_filter(event.text):
+            self.flash(wrong)
 
     def on_tabs_clicked(self, event: Tabs.Clicked) -> None:
         """Go to the clicked view."""
@@ -275,7 +258,7 @@ class HudApp(App[None]):
     def action_key(self, key: str) -> None:
         """Do what the key means in the view in front."""
         if self.prompt.display and key in ("escape", "tab", "shift+tab"):
-            if self._prompt_kind == "/" and key == "escape":
+            if self.prompt.asked == "filter" and key == "escape":
                 self.fleet.set_filter("")
             self.close_prompt()
             return
@@ -342,7 +325,7 @@ class HudApp(App[None]):
 
     def act_command(self) -> None:
         """Open the command line."""
-        self.ask(":")
+        self.ask("command")
 
     def act_help(self) -> None:
         """Show the keys."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from cell.trials import Job, Trial
 from hudtui.look import Run
@@ -223,3 +224,43 @@ def job_line(jobs: Sequence[Job]) -> str:
     if total and done < total:
         parts.append(f"{done}/{total} done")
     return " · ".join(parts)
+
+
+def counted(jobs: Sequence[Job]) -> list[tuple[Run, int]]:
+    """Return how many cells are in which state, as the header shows it."""
+    counts: dict[str, int] = {}
+    for job in jobs:
+        for state, count in job.counts.items():
+            counts[state] = counts.get(state, 0) + count
+    return [
+        (GLYPHS[state], counts.get(state, 0))
+        for state in COUNTED
+        if counts.get(state) or state in ("passed", "failed")
+    ]
+
+
+def event_runs(trials: Sequence[Trial]) -> list[Run]:
+    """Return the last few events of all cells on one line."""
+    happened = [(one.t, trial, one) for trial in trials for one in trial.recent]
+    happened.sort(key=lambda item: (item[0], item[1].path))
+    runs: list[Run] = []
+    for t, trial, one in happened[-5:]:
+        sign = GLYPHS[trial.state] if one.kind == "verdict" else GLYPHS["running"]
+        role = {"fault": "bad", "refused": "bad", "touched": "accent"}.get(one.kind, "")
+        runs += [
+            (clock(t), "muted"),
+            (" ", ""),
+            sign,
+            (f" {trial.id} ", "link"),
+            (one.text, role),
+            ("   ", ""),
+        ]
+    return runs
+
+
+def clock(t: float) -> str:
+    """Return the local time of day."""
+    try:
+        return datetime.fromtimestamp(t).strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "--:--:--"

@@ -150,11 +150,16 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         super().notify_style_update()
         self._look = None
 
+    @property
+    def gap(self) -> str:
+        """What stands between two columns: they breathe where there is room."""
+        return "  " if self.scrollable_content_region.width >= 90 else " "
+
     def widths(self) -> list[int]:
         """Return each column's width in cells at the present size."""
         total = self.scrollable_content_region.width
         fixed = [column.width for column in self.columns]
-        left = total - sum(fixed) - max(0, len(fixed) - 1)
+        left = total - sum(fixed) - len(self.gap) * max(0, len(fixed) - 1)
         shares = sum(column.grow for column in self.columns)
         if shares:
             given = [column.grow * max(0, left) // shares for column in self.columns]
@@ -184,14 +189,14 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         for column, size in zip(self.columns, self.widths(), strict=True):
             title = column.title + ((("▼" if down else "▲") if column.key == key else "") if key else "")
             runs.append((title[:size].rjust(size) if column.right else title[:size].ljust(size), "head"))
-            runs.append((" ", ""))
+            runs.append((self.gap, ""))
         return self.look.strip(runs[:-1], width).apply_style(self.rich_style)
 
     def _row(self, row: T, width: int) -> Strip:
         runs: list[Run] = []
         for column, size, cell in zip(self.columns, self.widths(), self._cells(row), strict=True):
             runs += fit(cell, size, column.right)
-            runs.append((" ", ""))
+            runs.append((self.gap, ""))
         if self._key(row) in self.marks:
             return self.look.strip(runs[:-1], width).apply_style(self.look.style("bold"))
         return self.look.strip(runs[:-1], width)
@@ -207,7 +212,7 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
                 if at <= offset.x <= at + size:
                     self.post_message(self.HeadClicked(self, column.key))  # type: ignore[arg-type]
                     return
-                at += size + 1
+                at += size + len(self.gap)
             return
         index = offset.y - 1 + self.scroll_offset.y
         if index < len(self.entries) and not isinstance(self.entries[index], Group):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 from cell import records
@@ -14,7 +13,7 @@ from cell.trials_events import EventLog, describe
 from cell.trials_files import entries, inside, is_folder, load_object, read_regular
 from cell.trials_harbor import PhaseSpan, phases_of
 from hudtui.doc import Line, line
-from hudtui.fleet_rows import duration, job_line, score_runs, state_runs
+from hudtui.fleet_rows import clock, duration, job_line, score_runs, state_runs
 from hudtui.look import Run
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -310,14 +309,6 @@ def _event(trial: Path, seq: str) -> tuple[str, list[Line], int]:
 def text(raw: bytes) -> str:
     """Return a file's line as it may be shown: tabs as spaces, colours gone, the rest neutralised."""
     return plain(_COLOUR.sub(b"", raw.rstrip(b"\r")).replace(b"\t", b"    "), limit=4000)
-
-
-def clock(t: float) -> str:
-    """Return the local time of day."""
-    try:
-        return datetime.fromtimestamp(t).strftime("%H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return "--:--:--"
 
 
 def _took(seconds: float) -> str:

@@ -11,17 +11,18 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from cell.trials import Trial
-from cell.trials_sessions import Session, read_sessions
+from cell.trials_sessions import read_sessions
 from hudtui.chrome import Bar
 from hudtui.doc import Doc
 from hudtui.filters import FilterError, parse
-from hudtui.fleet_rows import GLYPHS, GROUPS, cells, columns, grouped, job_line, order, values
+from hudtui.fleet_rows import GROUPS, cells, columns, event_runs, grouped, job_line, order, values
 from hudtui.look import Run
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.table import Group, Table
 from hudtui.terminal import TerminalPane
-from hudtui.verdict_doc import clock, file_lines, verdict_lines
+from hudtui.verdict_doc import file_lines, verdict_lines
 from hudtui.views import HudView, Pane, titled
+from hudtui.watching import latest, session_name, state_words
 
 _SETTLE = 0.12
 """Seconds that the cursor rests before the side panes read what it is on."""
@@ -110,7 +111,7 @@ class FleetView(HudView):
         self.table.empty = self._empty()
         self.table.show(columns(self.table.size.width or self.app.size.width), entries)
         titled(self.table, self._title(len(trials)), job_line(self.hud.snapshot.jobs))
-        self._events()
+        self.strip.show(event_runs(self.hud.snapshot.trials))
         self._follow_cursor()
 
     def _title(self, count: int) -> str:
@@ -130,23 +131,6 @@ class FleetView(HudView):
             return "nothing matches · esc shows all again"
         notes = [f"{root.path}: {root.note}" for root in self.hud.snapshot.roots if root.note]
         return (notes[0] if notes else "no cell yet") + " · this screen fills by itself"
-
-    def _events(self) -> None:
-        happened = [(one.t, one, trial) for trial in self.hud.snapshot.trials for one in trial.recent]
-        happened.sort(key=lambda item: (item[0], item[2].path))
-        runs: list[Run] = []
-        for t, one, trial in happened[-5:]:
-            sign = GLYPHS[trial.state] if one.kind == "verdict" else GLYPHS["running"]
-            role = {"fault": "bad", "refused": "bad", "touched": "accent"}.get(one.kind, "")
-            runs += [
-                (clock(t), "muted"),
-                (" ", ""),
-                sign,
-                (f" {trial.id} ", "link"),
-                (one.text, role),
-                ("   ", ""),
-            ]
-        self.strip.show(runs)
 
     # ── what the side panes say ───────────────────────────────────────────────────────────────
 
@@ -178,7 +162,7 @@ class FleetView(HudView):
             session = latest(read_sessions(Path(trial.path), alive=trial.alive))
             self.term.watch_session(session)
             name = f" · {session_name(session)}" if session else " · nothing was recorded"
-            titled(self.term, f"{trial.id} {trial.task}{name}", watching(self.term, session))
+            titled(self.term, f"{trial.id} {trial.task}{name}", state_words(self.term, session))
 
     def on_table_moved(self, event: Table.Moved) -> None:
         """The side panes follow."""
@@ -256,7 +240,7 @@ class FleetView(HudView):
 
     def act_filter(self) -> None:
         """Ask for a filter."""
-        self.hud.ask("/", self.filter_text)
+        self.hud.ask("filter", self.filter_text)
 
     def act_filter_toggle(self) -> None:
         """The filter off and on again."""
@@ -332,27 +316,3 @@ class FleetView(HudView):
             return
         lines = verdict_lines(trial, self.hud.clock())
         self.app.push_screen(DocScreen(f"{trial.id} {trial.task}", lines, wrapped=True))
-
-
-def latest(sessions: Sequence[Session]) -> Session | None:
-    """Return the session that a person wants to see: the last that runs, terminals first."""
-    running = [session for session in sessions if session.running]
-    pool = running or [s for s in sessions if s.kind == "cast"] or list(sessions)
-    terminals = [session for session in pool if session.tty]
-    return (terminals or pool)[-1] if pool else None
-
-
-def session_name(session: Session) -> str:
-    """Say which session in a title."""
-    return f"session {session.n}" if session.n else session.name
-
-
-def watching(term: TerminalPane, session: Session | None) -> str:
-    """Say on the border what is seen: live or past, the size, where in the history."""
-    if session is None or term.engine is None:
-        return ""
-    state = "● live" if session.running else "recording"
-    parts = ["watching", state, f"{term.engine.cols}×{term.engine.rows}"]
-    if not term.following:
-        parts.append("scrolled back · F follows")
-    return " · ".join(parts)

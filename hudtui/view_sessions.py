@@ -14,14 +14,13 @@ from cell.plain import plain
 from cell.trials import Trial
 from cell.trials_sessions import Session, read_sessions
 from hudtui.doc import line
-from hudtui.fleet_rows import duration
+from hudtui.fleet_rows import clock, duration
 from hudtui.look import Run
 from hudtui.screens import DocScreen
 from hudtui.table import Column, Table
 from hudtui.terminal import TerminalPane
-from hudtui.verdict_doc import clock
-from hudtui.view_fleet import latest, session_name, watching
 from hudtui.views import HudView, Pane, titled
+from hudtui.watching import latest, session_name, state_words
 
 _COLUMNS = (
     Column("state", "ST", 3),
@@ -140,7 +139,7 @@ class SessionsView(HudView):
         titled(
             self.term,
             f"{row.trial.id} {row.trial.task} · {session_name(session)}",
-            watching(self.term, session),
+            state_words(self.term, session),
         )
 
     def on_table_moved(self, event: Table.Moved) -> None:
@@ -157,10 +156,6 @@ class SessionsView(HudView):
         """Say on the border what changed."""
         event.stop()
         self._title()
-
-    def back(self) -> bool:
-        """From the zoomed terminal to both panes."""
-        return super().back()
 
     def act_open(self) -> None:
         """Watch: the focus goes to the terminal."""

@@ -93,7 +93,7 @@ class VerdictView(HudView):
 
     def act_search(self) -> None:
         """Ask what to find."""
-        self.hud.ask("find ", self.pane_doc.sought)
+        self.hud.ask("search", self.pane_doc.sought)
 
     @property
     def pane_doc(self) -> Doc:

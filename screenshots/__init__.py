@@ -1,0 +1,1 @@
+"""Pictures of the cockpit, drawn from an invented job: `make screenshots`."""

@@ -1,0 +1,68 @@
+"""Draw the pictures again: SVG always, PNG beside it where a Chromium is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hudtui.app import HudApp
+from screenshots.invented import NOW, build
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+SHOTS = {
+    "fleet": ("j", "j", "j"),
+    "sessions": ("w",),
+    "verdict": ("j", "j", "j", "enter"),
+    "help": ("question_mark",),
+}
+
+
+async def draw(jobs: Path, size: tuple[int, int], keys: tuple[str, ...]) -> str:
+    """Return the cockpit as SVG after these keys."""
+    app = HudApp([jobs], clock=lambda: NOW, poll=0, fps=0)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        for key in keys:
+            await pilot.press(key)
+        await pilot.pause()
+        return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="hudtui"))
+
+
+def png(svg: Path) -> None:
+    """Draw the SVG as PNG with a headless Chromium, which alone has the right fallback glyphs."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg.read_text())
+    if browser is None or found is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        page.write_text(f'<body style="margin:0;overflow:hidden">{svg.read_text()}</body>')
+        size = f"--window-size={float(found[1]):.0f},{float(found[2]):.0f}"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size]
+        subprocess.run(
+            [browser, *options, f"--screenshot={svg.with_suffix('.png')}", str(page)],
+            check=True,
+            capture_output=True,
+        )
+
+
+def main(out: Path) -> None:
+    """Draw every view at every size into `out`."""
+    with tempfile.TemporaryDirectory() as folder:
+        jobs = Path(folder) / "jobs"
+        build(jobs)
+        for width, height in SIZES:
+            for name, keys in SHOTS.items():
+                target = out / f"{name}_{width}x{height}.svg"
+                target.write_text(asyncio.run(draw(jobs, (width, height), keys)))
+                png(target)
+                sys.stdout.write(f"{target}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
