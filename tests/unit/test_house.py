@@ -28,9 +28,13 @@ def committed() -> tuple[Path, ...]:
     try:
         names = subprocess.run(git, check=True, capture_output=True, text=True).stdout.split("\0")
     except (OSError, subprocess.CalledProcessError):
-        hidden = {".git", ".venv", "jobs", "build", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
-        names = [str(path.relative_to(TOP)) for path in TOP.rglob("*")]
-        names = [name for name in names if hidden.isdisjoint(Path(name).parts)]
+        made = {"jobs", "build", "__pycache__"}
+        paths = [path.relative_to(TOP) for path in TOP.rglob("*")]
+        # Without git nobody says what is ours; what tools leave begins with a dot.
+        ours = (
+            p for p in paths if made.isdisjoint(p.parts) and not re.match(r"\.(?!ci\b|gitignore)", str(p))
+        )
+        names = [str(path) for path in ours]
     return tuple(Path(name) for name in sorted(names) if name and (TOP / name).is_file())
 
 
