@@ -30,11 +30,11 @@ test: setup  ## all tests, the live ones with root
 	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider $(ARGS)
 
 check: setup  ## format, lint, types, import layers, unit tests; under a minute
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q tests/unit $(wildcard tests/tui) $(ARGS)
+	@status=0; \
+	for step in 'ruff check .' 'ruff format --check .' mypy 'lint-imports --no-cache' \
+	  'python -m pytest -q tests/unit $(wildcard tests/tui) $(ARGS)'; do \
+	    echo "── $$step"; $(BIN)/$$step || status=1; \
+	done; exit $$status
 
 unit: setup  ## the tests that need no root
 	$(BIN)/python -m pytest tests/unit $(wildcard tests/tui) $(ARGS)
