@@ -17,11 +17,11 @@ from cell.plain import plain
 from cell.trials import Reader, Snapshot, Trial
 from cell.trials_files import load_object
 from hudtui.actions import ACTIONS, MISSING, View, find, named
-from hudtui.chrome import Bar, Tabs, footer_runs, header_runs
+from hudtui.chrome import Bar, Tabs, footer_runs, header_runs, place_of
 from hudtui.doc import line
 from hudtui.engine import EngineFactory, TerminalEngine
 from hudtui.fleet_rows import counted
-from hudtui.look import DARK, LIGHT
+from hudtui.look import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT
 from hudtui.prompt import Asked, Prompt
 from hudtui.screens import DocScreen, bindings, help_lines
 from hudtui.view_fleet import FleetView
@@ -75,6 +75,7 @@ class HudApp(App[None]):
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme
+        self.ansi_theme_dark, self.ansi_theme_light = ANSI_DARK, ANSI_LIGHT
         for binding in bindings():
             self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
 
@@ -157,16 +158,9 @@ class HudApp(App[None]):
 
     def header(self) -> None:
         """Fill the header."""
-        jobs = self.snapshot.jobs
-        first = (
-            Path(jobs[0].path if len(jobs) == 1 else self._reader.paths[0]) if self._reader.paths else Path()
-        )
-        place = f"{first.parent.name}/{first.name}" if len(jobs) == 1 else first.name
-        if len(jobs) > 1:
-            place += f" · {len(jobs)} jobs"
-        trial = self.scoped
-        crumb = f"all › {trial.id}" if trial else "all"
-        self.query_one("#header", Bar).show(header_runs(counted(jobs), plain(place), crumb, self.size.width))
+        place = place_of(self.snapshot.jobs, self._reader.paths)
+        counts = counted(self.snapshot.jobs)
+        self.query_one("#header", Bar).show(header_runs(counts, place, self.scoped, self.size.width))
 
     def _footer(self) -> None:
         self._flashing = False
@@ -230,7 +224,7 @@ class HudApp(App[None]):
             at = paths.index(self.scope) + step
             if 0 <= at < len(paths):
                 self.scope = paths[at]
-                self.fleet.table.show(self.fleet.table.columns, self.fleet.table.entries, keep=self.scope)
+                self.fleet.table.show(self.fleet.table.entries, keep=self.scope)
                 self.header()
                 self.current.enter()
             else:
@@ -303,10 +297,9 @@ class HudApp(App[None]):
 
     def act_back(self) -> None:
         """Undo what narrows, then go back to Fleet; on Fleet nothing."""
-        if self.current.back() or self.view == "fleet":
-            return
-        self.scope = None
-        self.go("fleet")
+        if not self.current.back() and self.view != "fleet":
+            self.scope = None
+            self.go("fleet")
 
     def act_quit_here(self) -> None:
         """Leave from Fleet, elsewhere go back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.cells import cell_len
 from textual import events
@@ -10,6 +11,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from cell.plain import plain
+from cell.trials import Job, Trial
 from hudtui.actions import TABS, View, footer
 from hudtui.look import Look, Run
 from hudtui.table import fit
@@ -95,7 +98,16 @@ def footer_runs(view: View, width: int) -> list[Run]:
     return [*runs, (last[0], "primary"), (f" {last[1]}", "muted")]
 
 
-def header_runs(counts: Sequence[tuple[Run, int]], place: str, crumb: str, width: int) -> list[Run]:
+def place_of(jobs: Sequence[Job], paths: Sequence[Path]) -> str:
+    """Name what is looked at: the one job there is, else the first folder and how many jobs it holds."""
+    if len(jobs) == 1:
+        path = Path(jobs[0].path)
+        return plain(f"{path.parent.name}/{path.name}")
+    name = paths[0].name if paths else ""
+    return plain(f"{name} · {len(jobs)} jobs" if jobs else name)
+
+
+def header_runs(counts: Sequence[tuple[Run, int]], place: str, scoped: Trial | None, width: int) -> list[Run]:
     """Return the header: name, counts by state, the folder, the scope."""
     runs: list[Run] = [("hudtui  ", "primary bold")]
     for (glyph, role), count in counts:
@@ -103,4 +115,4 @@ def header_runs(counts: Sequence[tuple[Run, int]], place: str, crumb: str, width
     bar: Run = ("│ ", "muted")
     if width >= 100 and place:
         runs += [bar, (f"{place}  ", "muted")]
-    return [*runs, bar, (crumb, "")]
+    return [*runs, bar, (f"all › {scoped.id}" if scoped else "all", "")]

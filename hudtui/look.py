@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 from textual.color import Color, ColorParseError
 from textual.strip import Strip
 from textual.theme import Theme
@@ -43,6 +44,31 @@ LIGHT = Theme(
     panel="#eef1f4",
     variables={"border": "#c4cbd3", "scrollbar": "#c4cbd3", "scrollbar-background": "#ffffff"},
 )
+
+_NORMAL = [(48, 54, 61), (255, 123, 114), (126, 231, 135), (227, 179, 65), (88, 166, 255), (210, 168, 255)]
+_BRIGHT = [
+    (110, 118, 129),
+    (255, 166, 158),
+    (170, 242, 176),
+    (240, 207, 122),
+    (138, 192, 255),
+    (226, 197, 255),
+]
+ANSI_DARK = TerminalTheme(
+    (11, 14, 20),
+    (209, 215, 224),
+    [*_NORMAL, (86, 212, 221), (209, 215, 224)],
+    [*_BRIGHT, (143, 231, 236), (255, 255, 255)],
+)
+_NORMAL = [(31, 35, 40), (179, 32, 26), (17, 99, 41), (125, 78, 0), (5, 80, 174), (102, 57, 186)]
+_BRIGHT = [(101, 109, 118), (207, 34, 46), (26, 127, 55), (154, 103, 0), (9, 105, 218), (130, 80, 223)]
+ANSI_LIGHT = TerminalTheme(
+    (255, 255, 255),
+    (31, 35, 40),
+    [*_NORMAL, (27, 124, 131), (110, 118, 129)],
+    [*_BRIGHT, (49, 146, 170), (140, 149, 159)],
+)
+"""The sixteen colours that a program in a terminal names by number."""
 
 Run = tuple[str, str]
 """A text and its roles, separated by spaces."""

@@ -29,10 +29,12 @@ class Column(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A heading between rows; the cursor passes over it."""
+    """A heading between rows; the cursor passes over it. `tail` stands where column `at` begins."""
 
     title: str
     role: str = "head"
+    tail: str = ""
+    at: str = ""
 
 
 class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
@@ -64,24 +66,32 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
             self.column = column
 
     def __init__(
-        self, cells: Callable[[T], Sequence[Sequence[Run]]], key: Callable[[T], str], **kwargs: str
+        self,
+        columns: Callable[[int], tuple[Column, ...]],
+        cells: Callable[[T], Sequence[Sequence[Run]]],
+        key: Callable[[T], str],
+        *,
+        id: str | None = None,
     ) -> None:
-        super().__init__(**kwargs)  # type: ignore[arg-type]
+        super().__init__(id=id)
+        self._columns = columns
         self._cells = cells
         self._key = key
-        self.columns: tuple[Column, ...] = ()
         self.entries: Sequence[T | Group] = ()
         self.sorted_by = ("", False)
         self.marks: set[str] = set()
         self.empty = ""
         self._look: Look | None = None
 
-    def show(
-        self, columns: tuple[Column, ...], entries: Sequence[T | Group], *, keep: str | None = None
-    ) -> None:
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that there is room for."""
+        return self._columns(self.scrollable_content_region.width)
+
+    def show(self, entries: Sequence[T | Group], *, keep: str | None = None) -> None:
         """Show these rows; the cursor stays on the row called `keep` (by default: where it was)."""
         keep = keep if keep is not None else self.current_key
-        self.columns, self.entries = columns, entries
+        self.entries = entries
         self.virtual_size = Size(0, len(entries) + 1)
         place = next(
             (i for i, e in enumerate(entries) if not isinstance(e, Group) and self._key(e) == keep), None
@@ -177,11 +187,21 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
             return self.look.strip([(text, "muted")], width).apply_style(self.rich_style)
         entry = self.entries[index]
         if isinstance(entry, Group):
-            return self.look.strip([(entry.title, entry.role)], width).apply_style(self.rich_style)
+            return self.look.strip(self._group(entry), width).apply_style(self.rich_style)
         strip = self._row(entry, width)
         if index == self.cursor:
             return strip.apply_style(self.get_component_rich_style("table--cursor"))
         return strip.apply_style(self.rich_style)
+
+    def _group(self, group: Group) -> list[Run]:
+        if not group.tail:
+            return [(group.title, group.role)]
+        start = 0
+        for column, size in zip(self.columns, self.widths(), strict=True):
+            if column.key == group.at:
+                break
+            start += size + len(self.gap)
+        return [(group.title.ljust(start), group.role), (group.tail, group.role)]
 
     def _heading(self, width: int) -> Strip:
         runs: list[Run] = []

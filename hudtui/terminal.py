@@ -46,6 +46,7 @@ class TerminalPane(Widget, can_focus=True):
         self._cursor: Cursor | None = None
         self._top = 0
         self._left = 0
+        self._used = 0
         self._fits = False
 
     def on_mount(self) -> None:
@@ -66,7 +67,7 @@ class TerminalPane(Widget, can_focus=True):
         if self.engine is not None:
             self.engine.close()
         self.engine = self._feed = None
-        self._rows, self._drawn, self._cursor, self._top, self._left = {}, {}, None, 0, 0
+        self._rows, self._drawn, self._cursor, self._top, self._left, self._used = {}, {}, None, 0, 0, 0
         self.following = True
         session = self.session
         if session is not None:
@@ -127,25 +128,33 @@ class TerminalPane(Widget, can_focus=True):
         """Rows from the first kept one to the last of the screen."""
         return self.engine.history + self.engine.rows if self.engine else 0
 
+    def _end(self) -> int:
+        """The window's first row when it shows the end: what was printed last, or the cursor."""
+        engine = self.engine
+        if engine is None:
+            return 0
+        height = max(1, self.content_size.height)
+        if self.following and height < engine.rows:
+            printed = [y for y, row in self._rows.items() if y < engine.rows and _printed(row)]
+            self._used = 1 + max([self._cursor.y if self._cursor else 0, *printed])
+        return engine.history + max(0, min(engine.rows, self._used) - height)
+
     def _settle(self, *, changed: bool = False) -> None:
         """Bring engine, window and screen together again."""
         engine = self.engine
         if engine is None:
             return
         height = max(1, self.content_size.height)
-        highest = max(0, self.total - height)
-        if self.following or self._top >= highest:
-            self._top = highest
-            engine.scroll_to(None)
-        else:
-            engine.scroll_to(min(self._top, engine.history))
+        engine.scroll_to(None if self.following else min(self._top, engine.history))
         dirty = engine.dirty()
-        cursor = engine.cursor()
+        moved = self._cursor != (cursor := engine.cursor())
+        self._cursor = cursor
         for y, row in dirty.items():
             self._rows[y] = row
             self._drawn.pop(y, None)
-        moved = cursor != self._cursor
-        self._cursor = cursor
+        if self.following:
+            before, self._top = self._top, self._end()
+            changed = changed or before != self._top
         if len(dirty) > height // 2 or moved or (changed and not dirty):
             self._drawn = {y: strip for y, strip in self._drawn.items() if y not in dirty}
             self.refresh()
@@ -162,8 +171,7 @@ class TerminalPane(Widget, can_focus=True):
 
     def scroll_lines(self, step: int) -> None:
         """Move the window by lines; at the end it follows again."""
-        height = max(1, self.content_size.height)
-        highest = max(0, self.total - height)
+        highest = self._end()
         self._top = max(0, min(self._top + step, highest))
         self.following = self._top >= highest
         self._settle(changed=True)
@@ -225,6 +233,10 @@ class TerminalPane(Widget, can_focus=True):
         """The wheel scrolls the history."""
         event.stop()
         self.scroll_lines(3)
+
+
+def _printed(row: Row) -> bool:
+    return any(text.strip() or style.bgcolor is not None for text, style in row)
 
 
 def _with_cursor(strip: Strip, x: int, width: int) -> Strip:

@@ -182,7 +182,7 @@ def timeline(trial: Trial, now: float) -> list[Line]:
         until = span.finished if span.finished is not None else open_end
         left = min(width - 1, int((span.started - start) / scale * width))
         long = max(1, min(width - left, round((until - span.started) / scale * width)))
-        bar = " " * left + "█" * long + " " * (width - left - long)
+        bar = " " * left + "━" * long + " " * (width - left - long)
         role = "accent" if "verifier" in span.name else "primary"
         found.append(
             line(

@@ -36,7 +36,7 @@ class FleetView(HudView):
     def compose(self) -> ComposeResult:
         """Table, terminal, verdict, strip of events."""
         with Container(id="fleet-body"):
-            yield Table[Trial](self._cells, lambda trial: trial.path, id="fleet-table")
+            yield Table[Trial](columns, self._cells, lambda trial: trial.path, id="fleet-table")
             with Container(id="fleet-side", classes="box"):
                 yield TerminalPane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
                 yield Doc(id="fleet-doc")
@@ -106,10 +106,10 @@ class FleetView(HudView):
         entries = grouped(trials, self.by)
         queued = sum(job.queued for job in self.hud.snapshot.jobs)
         if queued and not (self.filter_text or self.only_faults or self.only_marked):
-            entries.append(Group(f"○   –        {queued} more queued", "muted"))
+            entries.append(Group("○", "muted", tail=f"{queued} more queued", at="task"))
         self.table.sorted_by = self.sort
         self.table.empty = self._empty()
-        self.table.show(columns(self.table.size.width or self.app.size.width), entries)
+        self.table.show(entries)
         titled(self.table, self._title(len(trials)), job_line(self.hud.snapshot.jobs))
         self.strip.show(event_runs(self.hud.snapshot.trials))
         self._follow_cursor()

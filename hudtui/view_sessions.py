@@ -56,7 +56,7 @@ class SessionsView(HudView):
     def compose(self) -> ComposeResult:
         """List and terminal."""
         with Container(id="sessions-body"):
-            yield Table[Row](self._cells, lambda row: row.session.path, id="sessions-table")
+            yield Table[Row](_columns, self._cells, lambda row: row.session.path, id="sessions-table")
             yield TerminalPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
 
     def on_mount(self) -> None:
@@ -99,8 +99,7 @@ class SessionsView(HudView):
             best = latest([row.session for row in rows])
             keep = best.path if best else ""
         self.table.empty = self._empty(trial)
-        wide = (self.table.size.width or self.app.size.width) >= 95
-        self.table.show(_WIDE if wide else _COLUMNS, rows, keep=keep)
+        self.table.show(rows, keep=keep)
         titled(
             self.table,
             f"Sessions {len(rows)}" + (f" · {trial.id} {trial.task}" if trial else " of all cells"),
@@ -183,6 +182,10 @@ class SessionsView(HudView):
         if (row := self.table.current) is not None:
             text = json.dumps(msgspec.to_builtins(row.session), indent=2, ensure_ascii=False)
             self.app.push_screen(DocScreen("Session JSON", [line(plain(one)) for one in text.splitlines()]))
+
+
+def _columns(width: int) -> tuple[Column, ...]:
+    return _WIDE if width >= 85 else _COLUMNS
 
 
 def _state(row: Row) -> list[Run]:
