@@ -105,7 +105,7 @@ def _facts(trial: Path, result: Mapping[str, Any], kind: str, message: str) -> F
     code = _exit_code(trial)
     return Facts(
         rewards=rewards,
-        tests=tests_of(trial),
+        tests=ctrf_of(trial),
         verifier_stopped="timed out" if kind == "VerifierTimeoutError" else "",
         verifier_output=output.decode("utf-8", "replace"),
         agent=AgentOutcome(
@@ -149,7 +149,7 @@ def _near_miss(trial: Path) -> tuple[str, ...]:
     return ()
 
 
-def tests_of(trial: Path) -> tuple[TestResult, ...]:
+def ctrf_of(trial: Path) -> tuple[TestResult, ...]:
     """Return the per-test results of verifier/ctrf.json (steps included), in their order."""
     files = [("", trial / "verifier/ctrf.json")]
     files += [

@@ -109,12 +109,8 @@ class HudApp(App[None]):
 
     def on_resize(self) -> None:
         """What has room changes with the size."""
-        self.call_after_refresh(self._fit)
-
-    def _fit(self) -> None:
-        self.header()
-        self._footer()
-        self.current.update()
+        for fit in (self.header, self._footer, self.current.update):
+            self.call_after_refresh(fit)
 
     # ── looking ───────────────────────────────────────────────────────────────────────────────
 
@@ -265,6 +261,9 @@ class HudApp(App[None]):
             self._do(action.name)
 
     def _do(self, name: str) -> None:
+        if name.startswith("view_"):
+            self._view(name.removeprefix("view_"))
+            return
         doer = getattr(self.current, f"act_{name}", None) or getattr(self, f"act_{name}", None)
         if doer is not None:
             doer()
@@ -277,13 +276,8 @@ class HudApp(App[None]):
         """Shift+tab likewise."""
         self.action_key("shift+tab")
 
-    def __getattr__(self, name: str) -> Callable[[], None]:
-        """`act_view_NAME` goes to the view, or says what is missing for it."""
-        if name.startswith("act_view_"):
-            return lambda: self._view(name.removeprefix("act_view_"))
-        raise AttributeError(name)
-
     def _view(self, name: str) -> None:
+        """Go to the view, or say what is missing for it."""
         if name in MISSING:
             self.flash(MISSING[name])
         else:
