@@ -1,0 +1,403 @@
+"""The one held set of namespaces of a workspace: hold → ready → gone.
+
+`async with hold(plan) as sandbox` yields when the sandbox is ready to be joined (the pid 1 inside
+said so itself) and returns when every process in it has gone. The work is done by a zygote
+(`launcher`), which is the parent of all of it and dies with this process, so that a SIGKILL of the
+serving process leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from . import kernel, seccomp
+from .errors import HarnessError
+from .records import Namespace
+
+# What a plain `docker run` leaves (promise S8), and the one more that walls the verifier off: the
+# kernel lets a process look into another only with the other's capabilities, and no agent can have
+# this one. It does nothing but wake a suspended machine.
+DOCKER_CAPABILITIES = 0xA80425FB
+WALL_CAPABILITY = 1 << 35
+_READY_TIMEOUT = 20.0  # seconds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be held. `root` None means no sandbox at all (promise S6)."""
+
+    root: str | None
+    hostname: str
+    suid_mounts: tuple[str, ...] = ("/",)
+    allow_userns: bool = False
+
+    def bwrap_options(self) -> list[str]:
+        """Return bubblewrap's options; only such as version 0.4.1 knows (promise S4)."""
+        if self.root is None:
+            return []
+        return [
+            *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
+            "--unshare-cgroup-try",
+            *("--hostname", self.hostname),
+            *("--bind", self.root, "/"),
+            *("--dev", "/dev"),
+            *("--proc", "/proc"),
+            *("--ro-bind", "/sys", "/sys"),
+            *("--cap-drop", "ALL"),
+            "--die-with-parent",
+            "--as-pid-1",
+            *("--info-fd", "4"),
+            *("--userns-block-fd", "5"),
+        ]
+
+
+@dataclass(frozen=True)
+class Who:
+    """The identity a process takes before it starts; capabilities are masks."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    bounding: int = DOCKER_CAPABILITIES
+    ambient: int = 0
+    securebits: int = 0
+
+    @property
+    def walled(self) -> Who:
+        """The same one, behind the wall that keeps every other process out (promise H4)."""
+        return Who(
+            self.uid,
+            self.gid,
+            self.groups,
+            bounding=self.bounding | WALL_CAPABILITY,
+            ambient=WALL_CAPABILITY,
+            # a root verifier that runs `su` keeps the wall; locked, so that nothing takes it down
+            securebits=(1 << 2) | (1 << 3) if self.uid == 0 else 0,
+        )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: `code`, or the number of the `signal` that ended it."""
+
+    code: int | None
+    signal: int | None
+
+    @property
+    def signal_name(self) -> str | None:
+        """`KILL` and the like; a realtime signal by number."""
+        if self.signal is None:
+            return None
+        try:
+            return signal.Signals(self.signal).name.removeprefix("SIG")
+        except ValueError:
+            return f"RT{self.signal}"
+
+
+class StartFailed(Exception):
+    """The process never ran; `stage` is the launcher's word for how far it came."""
+
+    def __init__(self, stage: str, number: int, command: Sequence[str]) -> None:
+        self.stage, self.errno = stage, number
+        super().__init__(f"{command[0]}: {stage}: {os.strerror(number)}")
+
+
+class Child:
+    """One process of the sandbox, from `Sandbox.spawn` until its `ended` is done."""
+
+    def __init__(self, channel: socket.socket, command: Sequence[str]) -> None:
+        loop = asyncio.get_running_loop()
+        self.pid = 0
+        self.mount_namespace = 0
+        self.started: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[Ended] = loop.create_future()
+        self.master: int | None = None
+        self._channel, self._command, self._loop = channel, command, loop
+        channel.setblocking(False)
+        loop.add_reader(channel.fileno(), self._read)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message, ancillary, _, _ = self._channel.recvmsg(64, socket.CMSG_SPACE(4))
+            except BlockingIOError:
+                return
+            except OSError:
+                message, ancillary = b"", []
+            if not message:
+                self._loop.remove_reader(self._channel.fileno())
+                self._channel.close()
+                # the warden went without a word: a lost status is an error, never 0
+                self._fail(HarnessError("the status of a process was lost: its sandbox has gone"))
+                return
+            kind, rest = message[:1], message[1:]
+            if kind == b"M":
+                for level, what, data in ancillary:
+                    if level == socket.SOL_SOCKET and what == socket.SCM_RIGHTS:
+                        self.master = array.array("i", data[:4])[0]
+            elif kind == b"P":
+                self.pid = int(rest)
+            elif kind == b"S":
+                self.mount_namespace = int(rest)
+                if not self.started.done():
+                    self.started.set_result(None)
+            elif kind == b"E":
+                stage, _, number = rest.decode().partition(":")
+                self._fail(StartFailed(stage, int(number), self._command))
+            elif not self.ended.done():
+                self.ended.set_result(
+                    Ended(int(rest), None) if kind == b"X" else Ended(None, int(rest)),
+                )
+
+    def _fail(self, error: Exception) -> None:
+        for future in (self.started, self.ended):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # it may be that nobody asks
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Signal the whole session of the process, and what it started elsewhere but still parents."""
+        if not self.pid or self.ended.done():
+            return
+        for pid in _family(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def signal(self, number: int) -> None:
+        """Signal the foreground: the process group of the session's leader."""
+        if self.pid and not self.ended.done():
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+
+def _family(leader: int) -> list[int]:
+    """Return the session led by `leader`, and every descendant of it, wherever it put itself."""
+    members, parents = [leader], {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and (fields := kernel.stat_fields(int(entry.name))):
+            pid = int(entry.name)
+            parents[pid] = int(fields[1])
+            if int(fields[3]) == leader and pid != leader:
+                members.append(pid)
+    grew = True
+    while grew:
+        grew = False
+        for pid, parent in parents.items():
+            if parent in members and pid not in members:
+                members.append(pid)
+                grew = True
+    return members
+
+
+class Sandbox:
+    """A held sandbox. Made by `hold`."""
+
+    def __init__(self, plan: Plan, zygote: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self.plan, self._zygote, self._control = plan, zygote, control
+        self.pid = 0
+        self.full_id_map = True
+        self.pid_namespace = 0
+        self.mount_namespace = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the sandbox still stands."""
+        return self._zygote.poll() is None
+
+    @property
+    def zygote_pid(self) -> int:
+        """The pid of the process all others descend from, for limits."""
+        return self._zygote.pid
+
+    async def gone(self) -> None:
+        """Return when the sandbox has died."""
+        pidfd = os.pidfd_open(self._zygote.pid)
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(pidfd, event.set)
+        try:
+            await event.wait()
+        finally:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+
+    def spawn(
+        self,
+        commands: Sequence[Sequence[str]],
+        *,
+        who: Who,
+        env: Mapping[str, str],
+        cwd: str,
+        stdio: tuple[int, int, int] | None = None,
+        terminal: tuple[int, int] | None = None,
+        view: Sequence[tuple[str, int]] = (),
+        no_core: bool = False,
+    ) -> Child:
+        """Start the first of `commands` that can be executed; its first word is an absolute path.
+
+        Give either `stdio` (three descriptors, lent) or `terminal` (rows, columns). `view` puts
+        detached mounts at paths that only this process's tree sees.
+
+        Errors: HarnessError when the sandbox has gone; what fails later is on the Child.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = {
+            "op": "spawn",
+            "commands": commands,
+            "env": dict(env),
+            "cwd": cwd,
+            "tty": list(terminal) if terminal else None,
+            "view": [path for path, _ in view],
+            "no_core": no_core,
+            "oom_score_adj": None,
+            "who": {
+                "uid": who.uid,
+                "gid": who.gid,
+                "groups": list(who.groups),
+                "bounding": who.bounding,
+                "ambient": who.ambient,
+                "securebits": who.securebits,
+            },
+        }
+        try:
+            _send(
+                self._control,
+                request,
+                [theirs.fileno(), *(stdio or ()), *(fd for _, fd in view)],
+            )
+        except OSError as error:
+            ours.close()
+            raise HarnessError("the sandbox has gone") from error
+        finally:
+            theirs.close()
+        return Child(ours, commands[0])
+
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """Return every namespace of the sandbox, own or shared with this machine."""
+        found = []
+        for kind in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"):
+            inode = kernel.namespace_of(self.pid or os.getpid(), kind)
+            own = kernel.namespace_of(os.getpid(), kind)
+            if inode:
+                found.append(Namespace(kind=kind, inode=inode, shared=inode == own))
+        return tuple(found)
+
+
+def _send(control: socket.socket, document: dict[str, Any], descriptors: list[int]) -> None:
+    memory = os.memfd_create("request", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(memory), "wb") as file:
+            file.write(json.dumps(document).encode())
+        control.sendmsg(
+            [b"R"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory, *descriptors]))]
+        )
+    finally:
+        os.close(memory)
+
+
+def _memory_file(name: str, data: bytes) -> int:
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(data)
+    return descriptor
+
+
+def init_program() -> bytes:
+    """Return the static program that is pid 1 of every sandbox, for this machine."""
+    machine = platform.machine()
+    try:
+        return resources.files("cell").joinpath("data", f"init.{machine}").read_bytes()
+    except FileNotFoundError:
+        raise HarnessError(f"no pid 1 for the machine type {machine}: x86_64 and aarch64 are supported") from None
+
+
+@asynccontextmanager
+async def hold(plan: Plan) -> AsyncIterator[Sandbox]:
+    """Hold a sandbox; see the module.
+
+    Errors: HarnessError with bubblewrap's own words when it cannot be had.
+    """
+    bwrap = shutil.which("bwrap")
+    if bwrap is None and plan.root is not None:
+        raise HarnessError("bubblewrap is missing", remedy="install the package bubblewrap")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    launcher = Path(__file__).with_name("launcher.py")
+    zygote = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-X", "utf8", str(launcher), str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+    theirs.close()
+    sandbox = Sandbox(plan, zygote, ours)
+    try:
+        await _start(sandbox, ours, bwrap or "")
+        yield sandbox
+    finally:
+        await _end(sandbox, ours)
+
+
+async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
+    plan = sandbox.plan
+    init = _memory_file("init", init_program())
+    bpf = _memory_file("filter", seccomp.docker_filter(platform.machine(), allow_userns=plan.allow_userns))
+    request = {
+        "op": "hold",
+        "bwrap": bwrap,
+        "options": plan.bwrap_options(),
+        "suid_mounts": plan.suid_mounts,
+        "allow_userns": plan.allow_userns,
+        "timeout": _READY_TIMEOUT,
+    }
+    try:
+        _send(control, request, [init, bpf])
+    finally:
+        os.close(init)
+        os.close(bpf)
+    control.setblocking(False)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(2 * _READY_TIMEOUT):
+            reply = json.loads(await loop.sock_recv(control, 1 << 16) or b'{"error": "the launcher died"}')
+    except TimeoutError:
+        raise HarnessError("the sandbox did not become ready in time") from None
+    finally:
+        control.setblocking(True)
+    if "error" in reply:
+        raise HarnessError(f"no sandbox: {reply['error']}", remedy="see `cell doctor`")
+    sandbox.pid = reply["pid"]
+    if sandbox.pid:
+        sandbox.full_id_map = reply["full_id_map"]
+        sandbox.pid_namespace = kernel.namespace_of(sandbox.pid, "pid")
+        sandbox.mount_namespace = kernel.namespace_of(sandbox.pid, "mnt")
+
+
+async def _end(sandbox: Sandbox, control: socket.socket) -> None:
+    control.close()
+    pidfd = os.pidfd_open(sandbox.pid) if sandbox.pid and Path(f"/proc/{sandbox.pid}").exists() else -1
+    with suppress(ProcessLookupError):
+        if pidfd >= 0:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    if pidfd >= 0:
+        os.close(pidfd)
+    sandbox._zygote.kill()
+    await asyncio.to_thread(sandbox._zygote.wait)
+    # pid 1 is dead at once; the kernel ends the rest before it can be waited for
+    while sandbox.pid_namespace and await asyncio.to_thread(kernel.processes_in, sandbox.pid_namespace):
+        await asyncio.sleep(0.005)

@@ -1,0 +1,325 @@
+"""The verifier: a visitor in the agent's world, behind a wall of its own (promises H4, V1–V3).
+
+It runs in a private view of the sandbox that has `/tests` and `/logs/verifier`, filled and read from
+outside through descriptors, so that neither a planted file nor a replaced folder counts. What kills,
+stops or limits it from outside its own tree is found out by verifying again with the agent's
+processes stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+import signal
+import tarfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import kernel
+from .evidence import ProgramWatch
+from .errors import HarnessError
+from .identity import Person
+from .records import Record, TestResult, VerifierRan
+from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
+from .sandbox import Child, Ended, StartFailed
+from .session import Input, Pipes
+from .workspace import Workspace
+
+_LOG_BYTES, _LOG_FILES = 1 << 30, 100_000
+_TAIL = 64 << 10
+_SAMPLE = 0.1  # seconds between looks at whether the verifier is being interfered with
+
+
+class Grading(Record):
+    """What one verification gave. `rewards` is None where `fault` (Harbor's name, a message) says why."""
+
+    attempt: int
+    exit: int | None
+    signal: str | None
+    ms: float
+    started: float
+    stopped: str
+    rewards: dict[str, float] | None
+    fault: tuple[str, str] | None
+    tests: tuple[TestResult, ...]
+    notes: tuple[str, ...]
+    programs: tuple[str, ...]
+    interference: tuple[str, ...]
+    interference_proved: bool
+    output: str
+
+
+@dataclass
+class _Output:
+    """The verifier's client: keeps what it prints, in the trial and where the verifier itself can read it."""
+
+    file: int
+    inside: int
+    tail: bytearray = field(default_factory=bytearray)
+
+    async def output(self, data: bytes) -> None:
+        for descriptor in (self.file, self.inside):
+            with suppress(OSError):  # the verifier's own tmpfs may be full
+                os.write(descriptor, data)
+        self.tail += data
+        del self.tail[:-_TAIL]
+
+    async def errors(self, data: bytes) -> None:
+        await self.output(data)
+
+    async def read(self) -> Input:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+
+async def verify(
+    workspace: Workspace, tests: bytes, *, env: Mapping[str, str], timeout: float, trial: Path, by: str
+) -> Grading:
+    """Run the tests (a tar of the tests folder) once, and once more if somebody interfered.
+
+    The trial's `verifier/` is replaced by what this verification left. The phase goes to `verifier`
+    and then to `finished`.
+    """
+    workspace.enter("verifier", by)
+    try:
+        first = await _once(workspace, tests, env=env, timeout=timeout, trial=trial)
+        if first.rewards is None and (first.interference or _killed(first)):
+            first = await _prove(workspace, first, tests, env=env, timeout=timeout)
+        return first
+    finally:
+        workspace.enter("finished", by)
+
+
+def _killed(grading: Grading) -> bool:
+    return grading.signal is not None and not grading.stopped
+
+
+async def _prove(
+    workspace: Workspace, first: Grading, tests: bytes, *, env: Mapping[str, str], timeout: float
+) -> Grading:
+    """Verify again while nothing of the agent's can act; what goes well then was the agent's doing."""
+    stopped = _stop_agent(workspace)
+    try:
+        second = await _once(workspace, tests, env=env, timeout=timeout, trial=None)
+    finally:
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    seen = first.interference or (f"the verifier was ended by SIG{first.signal}, not by the harness",)
+    proved = not second.interference and not _killed(second) and bool(stopped)
+    told = (
+        f"with {len(stopped)} processes of the agent stopped, the same verification ended by itself "
+        f"(exit status {second.exit})"
+        if proved
+        else "the same verification with the agent's processes stopped went no better"
+    )
+    import msgspec
+
+    return msgspec.structs.replace(first, interference=(*seen, told), interference_proved=proved)
+
+
+def _stop_agent(workspace: Workspace) -> list[int]:
+    sandbox = workspace.sandbox
+    stopped: set[int] = set()
+    if not sandbox.pid_namespace:
+        return []
+    while True:
+        living = set(kernel.processes_in(sandbox.pid_namespace)) - {sandbox.pid}
+        fresh = living - stopped
+        if not fresh:
+            return sorted(stopped)
+        for pid in fresh:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        stopped |= fresh
+
+
+async def _once(
+    workspace: Workspace, tests: bytes, *, env: Mapping[str, str], timeout: float, trial: Path | None
+) -> Grading:
+    workspace.graded += 1
+    attempt, started, begun = workspace.graded, time.time(), time.monotonic()
+    person = workspace.people["verifier"]
+    tests_mount = kernel.detached_tmpfs(mode=0o755, size=len(tests) * 2 + (64 << 20), files=_LOG_FILES)
+    logs_mount = kernel.detached_tmpfs(mode=0o777, size=_LOG_BYTES, files=_LOG_FILES)
+    logs = _readable(logs_mount)
+    opened = [tests_mount, logs_mount, logs]
+    try:
+        _unpack(tests, tests_mount)
+        os.fchown(logs, person.who.uid, person.who.gid)
+        folder = trial / "verifier" if trial else None
+        inside = os.open("test-stdout.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644, dir_fd=logs)
+        file = _fresh(folder)
+        opened += [inside, file]
+        output = _Output(file, inside)
+        with ProgramWatch(workspace.diffs, workspace.root) as watch:
+            ended, stopped, seen = await _run(
+                workspace, person, env, [("/tests", tests_mount), ("/logs/verifier", logs_mount)],
+                output, timeout, watch,
+            )
+        found = read_rewards(logs)
+        notes = list(found.notes)
+        tests_told = read_ctrf(logs, notes)
+        if folder is not None:
+            notes += copy_tree(logs, folder, max_bytes=_LOG_BYTES, max_files=_LOG_FILES)
+        fault = found if isinstance(found, RewardFault) else None
+        grading = Grading(
+            attempt=attempt,
+            exit=ended.code,
+            signal=ended.signal_name,
+            ms=round((time.monotonic() - begun) * 1000, 3),
+            started=started,
+            stopped=stopped,
+            rewards=None if isinstance(found, RewardFault) else dict(found.values),
+            fault=(fault.name, fault.message) if fault else None,
+            tests=tests_told,
+            notes=tuple(notes),
+            programs=watch.found,
+            interference=tuple(seen),
+            interference_proved=False,
+            output=bytes(output.tail).decode("utf-8", "replace"),
+        )
+        workspace.record(
+            VerifierRan(
+                attempt=attempt,
+                exit=ended.code,
+                signal=ended.signal_name,
+                ms=grading.ms,
+                stopped=stopped,
+                evidence=(*watch.found, *seen),
+            )
+        )
+        return grading
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+async def _run(
+    workspace: Workspace,
+    person: Person,
+    env: Mapping[str, str],
+    view: list[tuple[str, int]],
+    output: _Output,
+    timeout: float,
+    watch: ProgramWatch,
+) -> tuple[Ended, str, list[str]]:
+    pipes = Pipes.make(merged=True)
+    try:
+        child = workspace.sandbox.spawn(
+            [["/tests/test.sh"], ["/bin/sh", "/tests/test.sh"]],
+            who=person.who.walled,
+            env=workspace.environment("verifier", {}, declared=tuple(env.items())),
+            cwd=person.workdir,
+            stdio=pipes.theirs,
+            view=view,
+            no_core=True,
+        )
+    finally:
+        pipes.lent()
+    session = await workspace.prepare(
+        child,
+        output,
+        principal="runner",
+        command="/tests/test.sh",
+        person=person,
+        terminal=None,
+        pipes=pipes,
+        limit=1 << 24,
+    )
+    watch.view = child.mount_namespace
+    stopped, seen = "", list[str]()
+    sampler = asyncio.create_task(_sample(child, seen))
+    driven = asyncio.create_task(workspace.drive(session))
+    try:
+        done, _ = await asyncio.wait([driven], timeout=timeout)
+        if not done:
+            stopped = f"timed out after {timeout:g} seconds"
+            seen += _stopped_ones(workspace, watch.view)
+            child.kill()
+            await _end_tree(workspace, watch.view)
+        ended = (await driven).ended
+    except StartFailed as error:
+        await output.output(f"the verifier could not be started: {error}\n".encode())
+        ended, stopped = Ended(127, None), f"not started: {error}"
+    finally:
+        sampler.cancel()
+        await _end_tree(workspace, watch.view)
+    return ended, stopped, list(dict.fromkeys(seen))
+
+
+async def _sample(child: Child, seen: list[str]) -> None:
+    """Note when the verifier's main process is stopped, or its limits are changed, from outside."""
+    limits = _limits(child.pid)
+    while True:
+        await asyncio.sleep(_SAMPLE)
+        fields = kernel.stat_fields(child.pid)
+        if fields and fields[0] == "T":
+            seen.append("the verifier's main process was stopped (SIGSTOP)")
+        now = _limits(child.pid)
+        if limits and now and now != limits:
+            seen.append("the limits of the verifier's main process changed while it ran")
+
+
+def _limits(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/limits").read_text("ascii")
+    except OSError:
+        return ""
+
+
+def _stopped_ones(workspace: Workspace, view: int) -> list[str]:
+    states = [kernel.stat_fields(pid) for pid in _tree(workspace, view)]
+    count = sum(1 for fields in states if fields and fields[0] == "T")
+    return [f"{count} of the verifier's processes were stopped (SIGSTOP) at its deadline"] if count else []
+
+
+def _tree(workspace: Workspace, view: int) -> list[int]:
+    """Return every process that has the verifier's view, whatever its parent is now."""
+    if not view or view in (workspace.sandbox.mount_namespace, kernel.namespace_of(os.getpid(), "mnt")):
+        return []
+    return kernel.processes_in(workspace.sandbox.pid_namespace or kernel.namespace_of(os.getpid(), "pid"), view)
+
+
+async def _end_tree(workspace: Workspace, view: int) -> None:
+    """Kill what is left of the verifier, until nothing is, or it cannot be killed (a stuck disk)."""
+    for _ in range(500):
+        living = [pid for pid in _tree(workspace, view) if kernel.process(pid)]
+        if not living:
+            return
+        for pid in living:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.01)
+    workspace.fault("verifier", f"{len(living)} of the verifier's processes could not be ended")
+
+
+def _readable(mount: int) -> int:
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mount)
+
+
+def _fresh(folder: Path | None) -> int:
+    if folder is None:
+        return os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    return os.open(folder / "test-stdout.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def _unpack(tests: bytes, mount: int) -> None:
+    target = f"/proc/self/fd/{mount}"
+    try:
+        with tarfile.open(fileobj=io.BytesIO(tests)) as archive:
+            # "data": a link that leads out would be followed here, outside of every sandbox
+            archive.extractall(target, filter="data")
+    except (tarfile.TarError, OSError) as error:
+        raise HarnessError(f"the tests could not be laid out: {error}") from error
+    script = Path(target, "test.sh")
+    if script.exists():
+        script.chmod(script.stat().st_mode | 0o555)
