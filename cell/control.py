@@ -133,13 +133,15 @@ async def connect(runtime: Path, principal: Principal) -> asyncssh.SSHClientConn
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     stream.setblocking(False)
     try:
+        host_key = (runtime / "known_hosts").read_text("ascii").partition(" ")[2]
         await loop.sock_connect(stream, str(runtime / f"{principal}.sock"))
         return await asyncssh.connect(
             "cell",
             sock=stream,
             username=principal,
             client_keys=[str(runtime / f"{principal}.key")],
-            known_hosts=str(runtime / "known_hosts"),
+            # as a key: a unix socket has no address that a known_hosts file could be asked for
+            known_hosts=([asyncssh.import_public_key(host_key)], [], []),
             config=None,
             agent_path=None,
             encryption_algs=["aes128-gcm@openssh.com"],

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from . import __version__, argv, control, kernel, sshd, visitor
-from .errors import CellError, HarnessError, TaskError
+from .errors import CellError, HarnessError, Refused, TaskError
 from .identity import Person, make_directory, resolve
 from .journal import Journal
 from .records import CellInfo, CellStarted, Identity, Limit, PhaseIdentity, Principal, Process, Record
@@ -35,6 +35,7 @@ from .substrate import root as roots
 from .workspace import Workspace
 
 RUNTIME = Path("/run/hudtui")
+SYSTEM_CACHE = Path("/var/cache/hudtui/system")
 _COPY_BYTES, _COPY_FILES = 1 << 30, 100_000
 
 
@@ -137,7 +138,7 @@ class Cell:
         if not self.spec.sandboxed:
             root = roots.Root(Path("/"), ("/",), (), state)
         elif self.spec.image_root is None:
-            root = roots.prepare_system_root(state)
+            root = roots.prepare_system_root(state, SYSTEM_CACHE)
         else:
             root = roots.prepare_image_root(state, Path(self.spec.image_root))
         if self.spec.sandboxed:
@@ -307,7 +308,9 @@ class Cell:
         self.world.enter("agent", by)
 
     async def _upload(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        """Lay out the oracle's solution at /solution: no other folder is ever written to."""
+        """Lay out the oracle's solution at /solution, while nothing runs that could swap a folder."""
+        if self.world.phase != "starting":
+            raise Refused("the world is laid out before the agent phase begins")
         await asyncio.to_thread(lay_out, self._root_fd, "solution", blob)
 
     async def _seal(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:

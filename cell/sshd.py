@@ -155,7 +155,7 @@ class Server:
         if (term := process.get_terminal_type()) is not None:
             cols, rows, _, _ = process.get_terminal_size()
             terminal = Terminal(term, cols or 80, rows or 24)
-        env = {_text(key): _text(value) for key, value in process.get_environment_bytes().items()}
+        env = {_text(key): _text(value) for key, value in process.env.items()}
         outcome = await self.workspace.session(
             "agent", SshClient(process), process.command, env=env, terminal=terminal
         )
