@@ -1,0 +1,61 @@
+"""Finding cells: by name, among those that live on this machine and those that left a folder (promise O6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import trials
+from .errors import UsageError
+from .serve import RUNTIME
+
+
+def living() -> list[Path]:
+    """Return the trial folders of all cells that live on this machine."""
+    found = []
+    try:
+        folders = sorted(RUNTIME.iterdir())
+    except OSError:
+        return []
+    for folder in folders:
+        try:
+            found.append(Path((folder / "trial").read_text("utf-8")))
+        except OSError:
+            continue
+    return found
+
+
+def known(paths: list[Path]) -> list[trials.Trial]:
+    """Return the trials below `paths`, and the living ones of this machine."""
+    folders = dict.fromkeys(str(path) for path in living())
+    for path in paths:
+        roots = trials.discover(path)
+        folders.update(dict.fromkeys(roots.trials))
+        for job in roots.jobs:
+            folders.update(dict.fromkeys(trial.path for trial in trials.read_job(job).trials))
+    return [trials.read_trial(folder) for folder in folders if Path(folder).is_dir()]
+
+
+def find(wanted: str, jobs_dir: Path) -> trials.Trial:
+    """Return the one trial called `wanted`: a path, an id, a prefix of one, or part of a task's name.
+
+    Errors: UsageError when there is none, or more than one.
+    """
+    path = Path(wanted)
+    if trials.is_trial(path):
+        return trials.read_trial(path.resolve())
+    everything = known([jobs_dir] if jobs_dir.exists() else [])
+    for pool in ([trial for trial in everything if trial.alive], everything):
+        found = trials.match(pool, wanted)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(f"{trial.id} ({trial.task})" for trial in found[:8])
+            raise UsageError(f"{wanted!r} is not unique: {names}")
+    raise UsageError(f"there is no cell {wanted!r}; `cell ls` lists those there are")
+
+
+def runtime_of(trial: trials.Trial) -> Path:
+    """Return where a living cell answers; UsageError when it does not live."""
+    if not trial.alive:
+        raise UsageError(f"the cell {trial.id} ({trial.task}) has ended; only its records are left, in {trial.path}")
+    return RUNTIME / trial.id

@@ -1,0 +1,429 @@
+"""One rollout: open, serve, agent, seal, verify, conclude, close. The runner's side of a cell.
+
+Killing the runner loses nothing: the cell goes on and its journal has it all. What is written here is
+written as it happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import agents, control, harbor, journal, kernel
+from .errors import CellError, HarnessError, Refused, TaskError
+from .records import (
+    CellInfo,
+    Evidence,
+    Fault,
+    Intervention,
+    Limit,
+    TestResult,
+    Verdict,
+    VerdictGiven,
+)
+from .rewards import RewardFault, Rewards
+from .sandbox import Ended
+from .serve import RUNTIME, PhaseSpec, Spec
+from .task import Phase, Task
+from .verdict import conclude
+from .verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
+
+# Faults that end a rollout; the others are noted and it goes on.
+_FATAL = {"sandbox", "serve", "journal"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the caller of `cell run` chose, the same for every rollout of a job."""
+
+    agent: str = "oracle"
+    network: str | None = None
+    keep: str = "never"
+    sandboxed: bool = True
+    unowned_sec: float = 3600.0
+    tell: Callable[[str], None] = field(default=lambda line: None)
+
+
+@dataclass
+class Rollout:
+    """One attempt at a task, in `trial` (which exists). `image` is (root, env, user, workdir) or None."""
+
+    task: Task
+    trial: Path
+    cell: str
+    config: dict[str, Any]
+    settings: Settings
+    image: tuple[Path, tuple[tuple[str, str], ...], str, str] | None
+    spans: dict[str, harbor.Span] = field(default_factory=dict)
+    started: float = field(default_factory=time.time)
+    outcome: AgentOutcome = AgentOutcome()
+    fatal: list[FaultSeen] = field(default_factory=list)
+    cancelled: str = ""
+    grading: dict[str, Any] | None = None
+
+    @property
+    def runtime(self) -> Path:
+        """Where the cell's sockets and keys are while it lives."""
+        return RUNTIME / self.cell
+
+    async def run(self) -> Verdict:
+        """Run to the verdict; the trial folder is complete afterwards. TaskError is the caller's to tell.
+
+        A cancellation (Ctrl-C) seals, grades nothing, tears down, and is raised again.
+        """
+        serve: asyncio.subprocess.Process | None = None
+        link: control.Link | None = None
+        try:
+            serve, link = await self._open()
+            await self._agent(link)
+            await self._grade(link)
+        except TaskError:
+            raise
+        except CellError as error:
+            self._log(f"fault: {error}")
+            self.fatal.append(FaultSeen(where="serve", message=str(error), fatal=True))
+        except asyncio.CancelledError:
+            self.cancelled = "the runner was interrupted; nothing was graded"
+            self._log(self.cancelled)
+        verdict = await asyncio.shield(self._end(serve, link))
+        if self.cancelled:
+            raise asyncio.CancelledError
+        return verdict
+
+    # ── phases ────────────────────────────────────────────────────────────────────────────────
+
+    async def _open(self) -> tuple[asyncio.subprocess.Process, control.Link]:
+        began = time.time()
+        serve = await start(self.spec(), self.trial)
+        link = await control.Link.open(self.runtime, "runner")
+        await agents.prepare(self.settings.agent, self.task, link)
+        self.spans["environment_setup"] = harbor.Span(began, time.time())
+        self._log("the cell is ready")
+        return serve, link
+
+    async def _agent(self, link: control.Link) -> None:
+        began = time.time()
+        limit = self.task.agent.timeout_sec
+        await link.call("begin")
+        self._log(f"agent phase: {self.settings.agent}")
+        outcome = AgentOutcome(
+            name=agents.name_of(self.settings.agent),
+            timeout_sec=limit,
+            output_file=agents.output_file(self.settings.agent),
+        )
+        work = asyncio.create_task(agents.run(self.settings.agent, self.task, self.trial, self.runtime))
+        over = asyncio.create_task(self._sealed_by_another())
+        reason = "the agent ended"
+        try:
+            done, _ = await asyncio.wait({work, over}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if work in done:
+                ended: Ended = work.result()
+                outcome = msgspec.structs.replace(outcome, exit=ended.code, signal=ended.signal_name)
+            elif over in done:
+                reason = "sealed by an operator"
+            else:
+                reason = f"the agent ran out of its {limit:g} seconds"
+                outcome = msgspec.structs.replace(outcome, timed_out=True)
+        finally:
+            over.cancel()
+            if not work.done():
+                work.cancel()
+            with suppress(asyncio.CancelledError, CellError):
+                await work
+            self.outcome = outcome
+            self.spans["agent_execution"] = harbor.Span(began, time.time())
+        self._log(reason)
+        try:
+            sealed = await link.call("seal", reason=reason)
+            for note in sealed["notes"]:
+                self._log(f"collect: {note}")
+        except Refused:
+            if not self._phase_is("sealed"):
+                raise
+
+    async def _sealed_by_another(self) -> None:
+        """Return when somebody else ended the agent phase, or the cell has gone."""
+        while not self._phase_is("sealed", "finished", "closed") and self.runtime.exists():
+            await asyncio.sleep(0.2)
+
+    def _phase_is(self, *phases: str) -> bool:
+        info = read_info(self.trial)
+        return info is not None and info.phase in phases
+
+    async def _grade(self, link: control.Link) -> None:
+        began = time.time()
+        self._log("verifier phase")
+        self.grading = await grade(link, self.task)
+        self.spans["verifier"] = harbor.Span(began, time.time())
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────
+
+    async def _end(self, serve: asyncio.subprocess.Process | None, link: control.Link | None) -> Verdict:
+        facts = gather(
+            self.trial,
+            self.task,
+            grading=self.grading,
+            outcome=self.outcome,
+            fatal=tuple(self.fatal),
+            cancelled=self.cancelled,
+            unsandboxed=not self.settings.sandboxed,
+            networks=overrides(self.task, self.settings.network),
+        )
+        verdict = conclude(facts)
+        keep = self.settings.keep == "always" or (self.settings.keep == "failed" and not verdict.clean)
+        keep = keep and not self.cancelled and not self.fatal
+        try:
+            if link is not None:
+                with suppress(CellError):
+                    if self.cancelled and self._phase_is("agent"):
+                        await link.call("seal", reason=self.cancelled)
+                    elif not self.cancelled:
+                        await link.call("conclude", verdict=msgspec.to_builtins(given(verdict)))
+                with suppress(CellError):
+                    if keep:
+                        await link.call("keep")
+                        await link.call("adopt", runner=None)
+                    else:
+                        await link.call("stop", why=self.cancelled)
+                await link.close()
+        finally:
+            if serve is not None and not keep:
+                await finish(serve)
+        write(self, verdict)
+        if verdict.clean and not keep:
+            shutil.rmtree(self.trial / "cell" / "root", ignore_errors=True)
+        return verdict
+
+    def _log(self, line: str) -> None:
+        stamp = time.strftime("%H:%M:%S")
+        with suppress(OSError), (self.trial / "trial.log").open("a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{stamp} {line}\n")
+
+    def spec(self) -> Spec:
+        """Return what the serving process must know."""
+        task, image = self.task, self.image
+        user, workdir = (image[2] or "root", image[3] or "/") if image else ("root", "/app")
+        used = self.settings.network
+
+        def phase(declared: Phase) -> PhaseSpec:
+            return PhaseSpec(
+                user=declared.user or user,
+                key=f"{declared.name}.user" if declared.user else "environment (the image's USER)",
+                network_declared=declared.network_mode,
+                network_used=used or declared.network_mode,
+            )
+
+        return Spec(
+            cell=self.cell,
+            task=task.short_name,
+            task_path=str(task.path),
+            trial=str(self.trial),
+            agent=agents.name_of(self.settings.agent),
+            image_root=str(image[0]) if image else None,
+            image_env=image[1] if image else (),
+            env=task.environment.env,
+            workdir=task.environment.workdir or workdir,
+            agent_phase=phase(task.agent),
+            verifier_phase=phase(task.verifier),
+            runner=kernel.process(os.getpid()),
+            sandboxed=self.settings.sandboxed,
+            limits=declared_limits(task),
+            warnings=task.warnings,
+            unowned_sec=self.settings.unowned_sec,
+        )
+
+
+def declared_limits(task: Task) -> tuple[Limit, ...]:
+    """Return the limits a task declares; this version enforces none and says so."""
+    environment = task.environment
+    values = (("cpus", environment.cpus), ("memory_mb", environment.memory_mb), ("storage_mb", environment.storage_mb))
+    why = "this version does not set limits"
+    return tuple(
+        Limit(name=name, value=f"{value:g}", enforced=False, why=why) for name, value in values if value is not None
+    )
+
+
+def overrides(task: Task, network: str | None) -> tuple[NetworkOverride, ...]:
+    """Return where the caller's network is not what the task declares."""
+    return tuple(
+        NetworkOverride(phase=phase.name, declared=phase.network_mode, used=network)
+        for phase in (task.agent, task.verifier)
+        if network is not None and network != phase.network_mode
+    )
+
+
+async def start(spec: Spec, trial: Path) -> asyncio.subprocess.Process:
+    """Start a serving process and wait until it is ready.
+
+    Errors: TaskError or HarnessError with what it said; nothing of it is left then.
+    """
+    (trial / "cell").mkdir(parents=True, exist_ok=True)
+    with (trial / "cell" / "serve.log").open("wb") as log:
+        serve = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "cell.serve",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    assert serve.stdin is not None
+    assert serve.stdout is not None
+    try:
+        serve.stdin.write(msgspec.json.encode(spec))
+        await serve.stdin.drain()
+        serve.stdin.close()
+        line = await serve.stdout.readline()
+    except (OSError, asyncio.CancelledError):
+        serve.kill()
+        await serve.wait()
+        raise
+    said = json.loads(line) if line.endswith(b"\n") else {"error": "the serving process died; see cell/serve.log"}
+    if "error" in said:
+        await serve.wait()
+        if said.get("kind") == "task":
+            raise TaskError("", "", said["error"])
+        raise HarnessError(said["error"])
+    return serve
+
+
+async def finish(serve: asyncio.subprocess.Process) -> None:
+    """Wait for a serving process that was told to stop; one that does not is killed."""
+    try:
+        async with asyncio.timeout(20):
+            await serve.wait()
+    except TimeoutError:
+        serve.kill()
+        await serve.wait()
+
+
+async def grade(link: control.Link, task: Task) -> dict[str, Any]:
+    """Have a sealed cell verify; return the visitor's Grading as JSON values."""
+    result: dict[str, Any] = await link.call(
+        "grade",
+        await asyncio.to_thread(agents.archive, task.path / "tests"),
+        timeout=task.verifier.timeout_sec or 600.0,
+        env=dict(task.verifier.env),
+    )
+    return result
+
+
+def read_info(trial: Path) -> CellInfo | None:
+    """Return a trial's cell.json, if it can be read."""
+    try:
+        return msgspec.json.decode((trial / "cell" / "cell.json").read_bytes(), type=CellInfo)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def gather(
+    trial: Path,
+    task: Task,
+    *,
+    grading: dict[str, Any] | None,
+    outcome: AgentOutcome,
+    fatal: tuple[FaultSeen, ...] = (),
+    cancelled: str = "",
+    unsandboxed: bool = False,
+    networks: tuple[NetworkOverride, ...] = (),
+) -> Facts:
+    """Put together everything that is known of a rollout, from its records and what was just seen."""
+    interventions, faults = [], list(fatal)
+    with suppress(OSError):
+        for line in journal.read(trial / "cell" / "events.jsonl"):
+            event = line.event
+            if isinstance(event, Intervention):
+                interventions.append(
+                    Evidence(kind="event", text=f"{event.principal} {event.what}", ref=str(line.seq))
+                )
+            elif isinstance(event, Fault) and event.where in _FATAL:
+                faults.append(FaultSeen(where=event.where, message=event.message, fatal=True, seq=line.seq))
+    info = read_info(trial)
+    facts = Facts(
+        agent=outcome,
+        interventions=tuple(interventions),
+        faults=tuple(faults),
+        networks=networks,
+        cancelled=cancelled,
+        unsandboxed=unsandboxed,
+        full_id_map=info.identity.full_id_map if info else True,
+        verifier_timeout_sec=task.verifier.timeout_sec,
+    )
+    if grading is None:
+        return facts
+    found: Rewards | RewardFault
+    if grading["rewards"] is not None:
+        found = Rewards(values=grading["rewards"], file="reward")
+    else:
+        name, message = grading["fault"]
+        found = RewardFault(name=name, message=message)
+    return msgspec.structs.replace(
+        facts,
+        rewards=found,
+        tests=msgspec.convert(grading["tests"], tuple[TestResult, ...]),
+        verifier_exit=grading["exit"],
+        verifier_signal=grading["signal"],
+        verifier_stopped=grading["stopped"],
+        verifier_output=grading["output"],
+        interference=tuple(
+            Interference(text=text, proved=grading["interference_proved"]) for text in grading["interference"]
+        ),
+        changed=tuple(grading["programs"]),
+        notes=tuple(grading["notes"]),
+    )
+
+
+def given(verdict: Verdict) -> VerdictGiven:
+    """Return a verdict as its event."""
+    cause = verdict.causes[0].cause if verdict.causes else ""
+    return VerdictGiven(verdict=verdict.verdict, rewards=verdict.rewards, cause=cause)
+
+
+def write(rollout: Rollout, verdict: Verdict) -> None:
+    """Write what a finished trial has: verdict.json, result.json, the manifest, exception.txt."""
+    trial, now = rollout.trial, time.time()
+    write_verdict(trial, verdict)
+    artifacts = trial / "artifacts"
+    collected = artifacts / "logs" / "artifacts"
+    status = "ok" if collected.is_dir() and any(collected.iterdir()) else "empty"
+    artifacts.mkdir(exist_ok=True)
+    harbor.write_json(artifacts / "manifest.json", harbor.artifacts_manifest(status))
+    late = rollout.outcome.timeout_sec if rollout.outcome.timed_out else None
+    exception = harbor.exception_of(verdict, at=now, agent_late_sec=late)
+    if exception is not None:
+        (trial / "exception.txt").write_text(exception["exception_traceback"], "utf-8", "replace")
+    result = harbor.trial_result(
+        trial_id=str(uuid.uuid4()),
+        task_name=rollout.task.short_name,
+        trial_dir=trial,
+        config=rollout.config,
+        checksum=rollout.task.digest.removeprefix("sha256:"),
+        verdict=verdict,
+        exception=exception,
+        whole=harbor.Span(rollout.started, now),
+        environment_setup=rollout.spans.get("environment_setup"),
+        agent_execution=rollout.spans.get("agent_execution"),
+        verifier=rollout.spans.get("verifier"),
+    )
+    harbor.write_json(trial / "result.json", result)
+
+
+def write_verdict(trial: Path, verdict: Verdict) -> None:
+    """Write cell/verdict.json, whole or not at all."""
+    (trial / "cell").mkdir(exist_ok=True)
+    harbor.write_json(trial / "cell" / "verdict.json", msgspec.to_builtins(verdict))
+
+
