@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from . import trials
@@ -52,6 +53,14 @@ def find(wanted: str, jobs_dir: Path) -> trials.Trial:
             names = ", ".join(f"{trial.id} ({trial.task})" for trial in found[:8])
             raise UsageError(f"{wanted!r} is not unique: {names}")
     raise UsageError(f"there is no cell {wanted!r}; `cell ls` lists those there are")
+
+
+async def gone(trial: trials.Trial) -> None:
+    """Return when the cell's serving process has ended, and so all that hung on it."""
+    info = trials.read_trial(trial.path)
+    while info.alive:
+        await asyncio.sleep(0.05)
+        info = trials.read_trial(trial.path)
 
 
 def runtime_of(trial: trials.Trial) -> Path:

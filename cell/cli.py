@@ -233,9 +233,7 @@ def _on_cell(args: argparse.Namespace, act: Callable[..., Any]) -> Any:
 def _stop(args: argparse.Namespace) -> int:
     async def stop(link: Any, trial: trials.Trial) -> str:
         await link.call("stop")
-        runtime = cells.runtime_of(trial)
-        while runtime.exists():
-            await asyncio.sleep(0.02)
+        await cells.gone(trial)
         return trial.id
 
     print(f"stopped {_on_cell(args, stop)}")
@@ -276,7 +274,7 @@ def _grade(args: argparse.Namespace) -> int:
             networks=rollout.overrides(task, used),
         )
         verdict = conclude(facts)
-        rollout.write_verdict(folder, verdict)
+        rollout.conclude_orphan(folder, task, info, verdict)
         return folder, trial.task, verdict
 
     folder, task, verdict = _on_cell(args, grade)

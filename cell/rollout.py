@@ -427,3 +427,15 @@ def write_verdict(trial: Path, verdict: Verdict) -> None:
     harbor.write_json(trial / "cell" / "verdict.json", msgspec.to_builtins(verdict))
 
 
+def conclude_orphan(trial: Path, task: Task, info: CellInfo, verdict: Verdict) -> None:
+    """Write the verdict of a cell whose runner has gone, or that was graded again."""
+    config = harbor.trial_config(
+        task_path=str(task.path),
+        source=task.path.parent.name,
+        name=trial.name,
+        trials_dir=str(trial.parent),
+        job_id="",
+        agent=info.agent,
+    )
+    rollout = Rollout(task, trial, info.cell, config, Settings(agent=info.agent), None, started=info.started)
+    write(rollout, verdict)
