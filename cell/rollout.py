@@ -366,7 +366,7 @@ def gather(
         return facts
     found: Rewards | RewardFault
     if grading["rewards"] is not None:
-        found = Rewards(values=grading["rewards"], file="reward")
+        found = Rewards(values=grading["rewards"], file=grading["reward_file"])
     else:
         name, message = grading["fault"]
         found = RewardFault(name=name, message=message)

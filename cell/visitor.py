@@ -45,6 +45,7 @@ class Grading(Record):
     started: float
     stopped: str
     rewards: dict[str, float] | None
+    reward_file: str
     fault: tuple[str, str] | None
     tests: tuple[TestResult, ...]
     notes: tuple[str, ...]
@@ -176,6 +177,7 @@ async def _once(
             started=started,
             stopped=stopped,
             rewards=None if isinstance(found, RewardFault) else dict(found.values),
+            reward_file="" if isinstance(found, RewardFault) else found.file,
             fault=(fault.name, fault.message) if fault else None,
             tests=tests_told,
             notes=tuple(notes),
