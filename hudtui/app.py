@@ -109,8 +109,11 @@ class HudApp(App[None]):
 
     def on_resize(self) -> None:
         """What has room changes with the size."""
-        for fit in (self.header, self._footer, self.current.update):
+        for fit in (self.header, self._footer, self._update):
             self.call_after_refresh(fit)
+
+    def _update(self) -> None:
+        self.current.update()
 
     # ── looking ───────────────────────────────────────────────────────────────────────────────
 

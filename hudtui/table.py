@@ -229,7 +229,7 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         if offset.y == 0:
             at = 0
             for column, size in zip(self.columns, self.widths(), strict=True):
-                if at <= offset.x <= at + size:
+                if offset.x < at + size + len(self.gap):
                     self.post_message(self.HeadClicked(self, column.key))  # type: ignore[arg-type]
                     return
                 at += size + len(self.gap)

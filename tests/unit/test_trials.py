@@ -290,7 +290,8 @@ GARBAGE = {
     "list": b"[1, 2]",
     "deep": b"[" * 100_000,
     "strange": b'{"verifier_result": {"rewards": {"a": "b", "c": null, "d": true, "e": [1]}},'
-    b' "started_at": 7, "exception_info": 3, "step_results": {"x": 1}, "agent_info": "me", "finished_at": "2026-99-99"}',
+    b' "started_at": 7, "exception_info": 3, "step_results": {"x": 1}, "agent_info": "me",'
+    b' "finished_at": "2026-99-99"}',
     "huge numbers": b'{"verifier_result": {"rewards": {"reward": 1e999}},'
     b' "started_at": "9999-12-31T23:59:59Z"}',
 }
