@@ -46,7 +46,6 @@ class HudApp(App[None]):
 
     CSS_PATH = "hud.tcss"
     TITLE = "hudtui"
-    ENABLE_COMMAND_PALETTE = True
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-normal"), (180, "-wide")]  # noqa: RUF012
 
     def __init__(
@@ -62,18 +61,16 @@ class HudApp(App[None]):
     ) -> None:
         super().__init__()
         self.engine, self.clock, self.fps = engine, clock, fps
-        self._poll = poll
-        self._start_filter = start_filter
+        self._poll, self._start_filter = poll, start_filter
         self._reader = Reader(paths, clock=clock)
         self.snapshot = Snapshot()
         self.scope: str | None = None
         self.view: View = "fleet"
         self._last: View = "fleet"
         self._looking = False
-        self._copied: str | None = None
-        self._flashing = False
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
+        self._copied, self._flashing = "", False
+        for each in (DARK, LIGHT):
+            self.register_theme(each)
         self.theme = theme
         self.ansi_theme_dark, self.ansi_theme_light = ANSI_DARK, ANSI_LIGHT
         for binding in bindings():
@@ -260,7 +257,7 @@ class HudApp(App[None]):
             self._footer()
         if action is not None:
             if action.name != "copy":
-                self._copied = None
+                self._copied = ""
             self._do(action.name)
 
     def _do(self, name: str) -> None:
@@ -338,7 +335,7 @@ class HudApp(App[None]):
         if trial is None:
             return
         again = self._copied == trial.path
-        self._copied = None if again else trial.path
+        self._copied = "" if again else trial.path
         self.copy_to_clipboard(trial.path if again else trial.id)
         self.flash(f"copied {trial.path}" if again else f"copied {trial.id} · c again copies the path")
 
