@@ -66,5 +66,7 @@ async def gone(trial: trials.Trial) -> None:
 def runtime_of(trial: trials.Trial) -> Path:
     """Return where a living cell answers; UsageError when it does not live."""
     if not trial.alive:
-        raise UsageError(f"the cell {trial.id} ({trial.task}) has ended; only its records are left, in {trial.path}")
+        raise UsageError(
+            f"the cell {trial.id} ({trial.task}) has ended; only its records are left, in {trial.path}"
+        )
     return RUNTIME / trial.id

@@ -18,6 +18,7 @@ from . import __version__, agents, cells, job, trials
 from .errors import CellError, UsageError
 from .plain import plain
 from .records import Verdict
+from .rollout import Settings
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def print(*words: object, file: Any = None) -> None:  # noqa: A001 - all that this module says goes here
+def print(*words: object, file: Any = None) -> None:
     """Write one line."""
     (file or sys.stdout).write(" ".join(str(word) for word in words) + "\n")
 
@@ -67,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     run = job.Job(
         good,
-        job.Settings(
+        Settings(
             agent=args.agent,
             network=args.network,
             keep=args.keep,
@@ -85,7 +86,10 @@ def _run(args: argparse.Namespace) -> int:
     try:
         asyncio.run(_interruptible(run))
     except asyncio.CancelledError:
-        print(f"cell: interrupted: sealed, nothing graded, all cells ended; records in {run.folder}", file=sys.stderr)
+        print(
+            f"cell: interrupted: sealed, nothing graded, all cells ended; records in {run.folder}",
+            file=sys.stderr,
+        )
         return 130
     if not args.json:
         print(_sum(run))
@@ -173,7 +177,8 @@ def _plan(args: argparse.Namespace) -> int:
     from .sandbox import Plan
 
     environment = task.environment
-    root = environment.docker_image or (f"built from {environment.dockerfile}" if environment.dockerfile else "composed system root")
+    built = f"built from {environment.dockerfile}" if environment.dockerfile else "composed system root"
+    root = environment.docker_image or built
     plan = {
         "task": task.name,
         "root": str(root),
@@ -211,7 +216,8 @@ def _ls(args: argparse.Namespace) -> int:
         else:
             score = "—" if trial.score is None else f"{trial.score:.2f}"
             cause = f"{trial.cause} {trial.certainty}".strip()
-            print(f"{trial.id:<8} {trial.state:<9} {score:>5}  {plain(trial.task, limit=40):<28} {plain(trial.agent, limit=20):<10} {cause}")
+            task, agent = plain(trial.task, limit=40), plain(trial.agent, limit=20)
+            print(f"{trial.id:<8} {trial.state:<9} {score:>5}  {task:<28} {agent:<10} {cause}")
     return 0
 
 
@@ -281,7 +287,11 @@ def _grade(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"trial": str(folder), **msgspec.to_builtins(verdict)}))
     else:
-        print(verdict_line(folder, task, verdict, None, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        print(
+            verdict_line(
+                folder, task, verdict, None, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            )
+        )
     return 0 if verdict.verdict == "graded" else 3
 
 
@@ -301,7 +311,11 @@ def _attach(args: argparse.Namespace) -> int:
         os.execvp("hudtui", ["hudtui", trial.path])
     cells.runtime_of(trial)
     numbers = sorted(
-        (int(path.stem) for path in Path(trial.path, "cell", "sessions").glob("*.cast") if path.stem.isdigit()),
+        (
+            int(path.stem)
+            for path in Path(trial.path, "cell", "sessions").glob("*.cast")
+            if path.stem.isdigit()
+        ),
     )
     number = args.session or (numbers[-1] if numbers else 0)
     os.execvp("ssh", ["ssh", "-F", f"{trial.path}/cell/ssh_config", "viewer", f"watch {number}"])
@@ -332,27 +346,57 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--jobs-dir", default="jobs", metavar="D", help="the jobs folder (default: jobs)")
         sub.add_argument("--json", action="store_true", help="one JSON object a line")
         if cell:
-            sub.add_argument("cell", metavar="CELL", help="a cell's id, a prefix of it, part of a task's name, or a trial folder")
+            sub.add_argument(
+                "cell",
+                metavar="CELL",
+                help="a cell's id, a prefix of it, part of a task's name, or a trial folder",
+            )
         return sub
 
     run = command("run", _run, "Run an agent on tasks: a cell each, then a verdict each.")
     run.add_argument("tasks", nargs="+", metavar="TASKS", help="a task folder, or a folder of them")
-    run.add_argument("-a", "--agent", default="oracle", metavar="AGENT", help="nop, oracle, or exec:COMMAND, which gets CELL_SSH_CONFIG and CELL_INSTRUCTION")
-    run.add_argument("--on", choices=["auto", "local"], default="auto", help="where cells live (this version: this machine)")
+    run.add_argument(
+        "-a",
+        "--agent",
+        default="oracle",
+        metavar="AGENT",
+        help="nop, oracle, or exec:COMMAND, which gets CELL_SSH_CONFIG and CELL_INSTRUCTION",
+    )
+    run.add_argument(
+        "--on",
+        choices=["auto", "local"],
+        default="auto",
+        help="where cells live (this version: this machine)",
+    )
     run.add_argument("-n", type=_positive, default=4, metavar="N", help="rollouts at a time (default: 4)")
     run.add_argument("-k", type=_positive, default=1, metavar="N", help="attempts at each task")
-    run.add_argument("-i", "--include", action="append", default=[], metavar="PATTERN", help="only tasks of this name")
-    run.add_argument("-x", "--exclude", action="append", default=[], metavar="PATTERN", help="not tasks of this name")
+    run.add_argument(
+        "-i", "--include", action="append", default=[], metavar="PATTERN", help="only tasks of this name"
+    )
+    run.add_argument(
+        "-x", "--exclude", action="append", default=[], metavar="PATTERN", help="not tasks of this name"
+    )
     run.add_argument("--job-name", metavar="NAME", help="the job's folder (default: the time)")
-    run.add_argument("--keep", choices=["never", "failed", "always"], default="never", help="leave cells as they were, to look at and grade again")
-    run.add_argument("--network", choices=["no-network"], help="give every phase this network, and say so in the verdict")
-    run.add_argument("--unsandboxed", action="store_true", help="DANGER: run on this machine itself, without a sandbox")
+    run.add_argument(
+        "--keep",
+        choices=["never", "failed", "always"],
+        default="never",
+        help="leave cells as they were, to look at and grade again",
+    )
+    run.add_argument(
+        "--network", choices=["no-network"], help="give every phase this network, and say so in the verdict"
+    )
+    run.add_argument(
+        "--unsandboxed", action="store_true", help="DANGER: run on this machine itself, without a sandbox"
+    )
 
     plan = command("plan", _plan, "Show what would be mounted, mapped and run; runs nothing.")
     plan.add_argument("task", metavar="TASK")
     plan.add_argument("--network", choices=["no-network"])
     listing = command("ls", _ls, "List cells and trials with their state and verdict.")
-    listing.add_argument("paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)")
+    listing.add_argument(
+        "paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)"
+    )
     command("stop", _stop, "End a living cell.", cell=True)
     keep = command("keep", _keep, "Keep a cell when its rollout ends.", cell=True)
     keep.add_argument("--release", action="store_true", help="keep it no longer")
@@ -360,7 +404,9 @@ def _parser() -> argparse.ArgumentParser:
     ssh = command("ssh", _ssh, "Open a session in a living cell, as its agent.", cell=True)
     ssh.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     attach = command("attach", _attach, "Watch a terminal of a living cell.", cell=True)
-    attach.add_argument("session", nargs="?", type=_positive, metavar="N", help="the session's number (default: the latest)")
+    attach.add_argument(
+        "session", nargs="?", type=_positive, metavar="N", help="the session's number (default: the latest)"
+    )
     attach.add_argument("--watch", action="store_true", help="read-only, the agent never waits for you")
     command("doctor", _doctor, "Tell what this machine can do, each line with its remedy.")
     return parser

@@ -58,7 +58,9 @@ async def serve(
 
 def _told(args: dict[str, Any]) -> str:
     """What the journal says of a call: never values that may be secret."""
-    return ", ".join(f"{key}={value}" for key, value in args.items() if key in ("reason", "why", "keep", "what"))
+    return ", ".join(
+        f"{key}={value}" for key, value in args.items() if key in ("reason", "why", "keep", "what")
+    )
 
 
 def _send(stream: Any, document: dict[str, Any], blob: bytes = b"") -> None:

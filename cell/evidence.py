@@ -57,8 +57,8 @@ def _changed(mount: str, upper: Path) -> Iterator[str]:
 class ProgramWatch:
     """Watches, while it is entered, what a mount namespace opens of the changed programs.
 
-    `diffs` are the agent's changes as in `changed_programs`, `root` is the merged root. Where the kernel refuses
-    (`why` says so), all changed programs are named instead of those that were run.
+    `diffs` are the agent's changes as in `changed_programs`, `root` is the merged root. Where the kernel
+    refuses (`why` says so), all changed programs are named instead of those that were run.
     """
 
     def __init__(self, diffs: Sequence[tuple[str, Path]], root: str) -> None:
@@ -102,7 +102,10 @@ class ProgramWatch:
     def found(self) -> tuple[str, ...]:
         """One line for each changed program that the verifier ran or loaded."""
         if self.why:
-            return tuple(f"{path}: changed by the agent (whether it ran is not known: {self.why})" for path in self._paths)
+            return tuple(
+                f"{path}: changed by the agent (whether it ran is not known: {self.why})"
+                for path in self._paths
+            )
         return tuple(f"{path}: changed by the agent, and used by the verifier" for path in self._seen)
 
     def _read(self) -> None:

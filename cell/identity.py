@@ -54,7 +54,9 @@ def resolve(
     if not _is_directory(root, workdir):
         make_directory(root, workdir, 0, 0, 0o755)
     shells = [found.shell] if found.shell and os.path.basename(found.shell) in _INTERACTIVE else []
-    return Person(phase, found.name or str(found.uid), who, home, workdir, tuple(dict.fromkeys((*shells, *SHELLS))))
+    return Person(
+        phase, found.name or str(found.uid), who, home, workdir, tuple(dict.fromkeys((*shells, *SHELLS)))
+    )
 
 
 _INTERACTIVE = {"sh", "ash", "bash", "dash", "ksh", "zsh", "fish"}
@@ -78,7 +80,9 @@ def _writable(root: int, path: str, uid: int) -> bool:
         return False
     try:
         facts = os.fstat(descriptor)
-        return (facts.st_uid == uid and bool(facts.st_mode & stat.S_IWUSR)) or bool(facts.st_mode & stat.S_IWOTH)
+        return (facts.st_uid == uid and bool(facts.st_mode & stat.S_IWUSR)) or bool(
+            facts.st_mode & stat.S_IWOTH
+        )
     finally:
         os.close(descriptor)
 
@@ -99,7 +103,9 @@ def make_directory(root: int, path: str, uid: int, gid: int, mode: int) -> None:
                 made = True
             except FileExistsError:
                 made = False
-            following = kernel.open_in_root(root, "/" + "/".join(parts[: index + 1]), os.O_RDONLY | os.O_DIRECTORY)
+            following = kernel.open_in_root(
+                root, "/" + "/".join(parts[: index + 1]), os.O_RDONLY | os.O_DIRECTORY
+            )
             os.close(current)
             current = following
             if made and last:

@@ -85,11 +85,15 @@ class Job:
             )
             harbor.write_json(self.folder / "config.json", config)
             locks = [harbor.trial_lock(a.config, task_digest=_digest(a.task)) for a in self.trials]
-            lock = harbor.job_lock(locks, created=self._started, n_concurrent=self.concurrent, version=__version__)
+            lock = harbor.job_lock(
+                locks, created=self._started, n_concurrent=self.concurrent, version=__version__
+            )
             harbor.write_json(self.folder / "lock.json", lock)
             self._write()
         except OSError as error:
-            raise UsageError(f"{self.jobs_dir}: cannot be written: {error.strerror}; choose another --jobs-dir") from error
+            raise UsageError(
+                f"{self.jobs_dir}: cannot be written: {error.strerror}; choose another --jobs-dir"
+            ) from error
 
     def _new_folder(self) -> Path:
         """Make the job's folder; a second runner in the same second gets another name, never the same."""

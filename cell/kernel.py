@@ -42,7 +42,11 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
     """mount(2)."""
     _check(
         _libc.mount(
-            source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), data.encode() or None
+            source.encode(),
+            target.encode(),
+            kind.encode() or None,
+            ctypes.c_ulong(flags),
+            data.encode() or None,
         ),
         "mount",
     )
@@ -73,7 +77,8 @@ class _OpenHow(ctypes.Structure):
 def _openat2(directory: int, path: str, flags: int, mode: int, resolve: int) -> int:
     how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
     return _check(
-        _libc.syscall(_SYS_OPENAT2, directory, path.encode(), ctypes.byref(how), ctypes.sizeof(how)), "openat2"
+        _libc.syscall(_SYS_OPENAT2, directory, path.encode(), ctypes.byref(how), ctypes.sizeof(how)),
+        "openat2",
     )
 
 

@@ -103,7 +103,11 @@ class _Header(ctypes.Structure):
 
 
 class _Data(ctypes.Structure):
-    _fields_ = [("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32)]
+    _fields_ = [
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    ]
 
 
 class _Program(ctypes.Structure):
@@ -273,7 +277,8 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
             while True:
-                ready, _, _ = select.select([self.control, wake], [], [])
+                ends: list[Any] = [self.control, wake]
+                ready, _, _ = select.select(ends, [], [])
                 if wake in ready:
                     os.read(wake, 4096)
                     if self.reap():
@@ -407,13 +412,13 @@ class Zygote:
         base = f"/proc/{self.pid}/"
         try:
             for name in ("uid_map", "gid_map"):
-                with open(f"/proc/self/{name}") as own, open(base + name, "w") as file:  # noqa: PTH123
+                with open(f"/proc/self/{name}") as own, open(base + name, "w") as file:
                     file.write("".join(f"{a} {a} {n}\n" for a, _, n in (line.split() for line in own)))
         except OSError:
-            with open(base + "setgroups", "w") as file:  # noqa: PTH123
+            with open(base + "setgroups", "w") as file:
                 file.write("deny")
             for name, own_id in (("uid_map", os.geteuid()), ("gid_map", os.getegid())):
-                with open(base + name, "w") as file:  # noqa: PTH123
+                with open(base + name, "w") as file:
                     file.write(f"{own_id} {own_id} 1\n")
             return False
         return True
@@ -436,7 +441,7 @@ class Zygote:
         # written from a process that is in the sandbox's user namespace but in the host's mounts:
         # the file's value is the opener's namespace's, so the host keeps its own
         if not allowed:
-            with open("/proc/sys/user/max_user_namespaces", "w") as file:  # noqa: PTH123
+            with open("/proc/sys/user/max_user_namespaces", "w") as file:
                 file.write("0")
 
     def _in_child(self, act: Callable[[], None], spaces: list[tuple[int, int]]) -> None:
@@ -484,7 +489,7 @@ class Zygote:
         directory = os.fsencode(request["cwd"])
         who, tty, core = request["who"], request["tty"], request["no_core"]
         if request["oom_score_adj"] is not None:
-            with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            with open("/proc/self/oom_score_adj", "w") as file:
                 file.write(str(request["oom_score_adj"]))
         signal.set_wakeup_fd(-1)
         join(self.spaces)

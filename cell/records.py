@@ -33,11 +33,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 # ── events ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Event(Record, tag_field="kind"):
+class Event(Record, tag_field="kind", frozen=True, kw_only=True):
     """Base of what happens in a cell; `kind` in JSON is the tag of the subclass."""
 
 
-class CellStarted(Event, tag="cell"):
+class CellStarted(Event, tag="cell", frozen=True, kw_only=True):
     """The world is up: sessions may come."""
 
     cell: str
@@ -46,7 +46,7 @@ class CellStarted(Event, tag="cell"):
     substrate: str
 
 
-class PhaseChanged(Event, tag="phase"):
+class PhaseChanged(Event, tag="phase", frozen=True, kw_only=True):
     """The rollout moved on. `by` is the principal who asked, or `cell` for the cell itself."""
 
     phase: PhaseName
@@ -54,7 +54,7 @@ class PhaseChanged(Event, tag="phase"):
     reason: str = ""
 
 
-class SessionOpened(Event, tag="session"):
+class SessionOpened(Event, tag="session", frozen=True, kw_only=True):
     """A command, shell or terminal started; its recording is `sessions/<n>.cast`."""
 
     n: int
@@ -68,7 +68,7 @@ class SessionOpened(Event, tag="session"):
     pid: int = 0
 
 
-class SessionClosed(Event, tag="session-end"):
+class SessionClosed(Event, tag="session-end", frozen=True, kw_only=True):
     """It ended: `exit` or `signal` (the name, as `KILL`), and how much went through it.
 
     `reason` is empty for a normal end, else why it was stopped (deadline, client gone, sealed).
@@ -83,7 +83,7 @@ class SessionClosed(Event, tag="session-end"):
     reason: str = ""
 
 
-class GateCall(Event, tag="gate"):
+class GateCall(Event, tag="gate", frozen=True, kw_only=True):
     """Somebody asked the gate for something; written before it is answered."""
 
     principal: str
@@ -94,7 +94,7 @@ class GateCall(Event, tag="gate"):
     pid: int = 0
 
 
-class Intervention(Event, tag="intervention"):
+class Intervention(Event, tag="intervention", frozen=True, kw_only=True):
     """An operator changed the rollout; the verdict will say so."""
 
     principal: str
@@ -102,14 +102,14 @@ class Intervention(Event, tag="intervention"):
     session: int | None = None
 
 
-class Fault(Event, tag="fault"):
+class Fault(Event, tag="fault", frozen=True, kw_only=True):
     """Something of ours failed, or the world was not what the task declared."""
 
     where: str
     message: str
 
 
-class VerifierRan(Event, tag="verifier"):
+class VerifierRan(Event, tag="verifier", frozen=True, kw_only=True):
     """One verification. `attempt` counts from 1; `stopped` says what ended it, if not itself."""
 
     attempt: int
@@ -120,7 +120,7 @@ class VerifierRan(Event, tag="verifier"):
     evidence: tuple[str, ...] = ()
 
 
-class VerdictGiven(Event, tag="verdict"):
+class VerdictGiven(Event, tag="verdict", frozen=True, kw_only=True):
     """The verdict, in short; the whole is in verdict.json."""
 
     verdict: Literal["graded", "ungraded"]
@@ -141,7 +141,7 @@ AnyEvent = (
 )
 
 
-class Line(Record):
+class Line(Record, frozen=True, kw_only=True):
     """One line of events.jsonl.
 
     `hash` is the SHA-256 (hex) of the line's JSON without its `hash` member, and `prev` the hash of
@@ -158,7 +158,7 @@ class Line(Record):
 # ── cell.json ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Process(Record):
+class Process(Record, frozen=True, kw_only=True):
     """A process of the machine, told apart from a later one with the same pid.
 
     `start` is field 22 of /proc/PID/stat (clock ticks since boot); `boot` is the kernel's boot id.
@@ -169,7 +169,7 @@ class Process(Record):
     boot: str
 
 
-class Namespace(Record):
+class Namespace(Record, frozen=True, kw_only=True):
     """One namespace of the sandbox; `shared` means it is the substrate's own: a leak."""
 
     kind: str
@@ -177,7 +177,7 @@ class Namespace(Record):
     shared: bool
 
 
-class PhaseIdentity(Record):
+class PhaseIdentity(Record, frozen=True, kw_only=True):
     """Who a phase's processes are. Capabilities are masks in hex, as in /proc/PID/status."""
 
     phase: Literal["agent", "verifier"]
@@ -193,7 +193,7 @@ class PhaseIdentity(Record):
     network_used: str
 
 
-class Limit(Record):
+class Limit(Record, frozen=True, kw_only=True):
     """A declared limit, and whether this machine enforces it (else `why` says why not)."""
 
     name: str
@@ -202,7 +202,7 @@ class Limit(Record):
     why: str = ""
 
 
-class Identity(Record):
+class Identity(Record, frozen=True, kw_only=True):
     """What the world is made of, as found at the start."""
 
     namespaces: tuple[Namespace, ...] = ()
@@ -219,7 +219,7 @@ class Identity(Record):
     notes: tuple[str, ...] = ()
 
 
-class CellInfo(Record):
+class CellInfo(Record, frozen=True, kw_only=True):
     """`cell/cell.json`. `sockets` maps a principal to its unix socket while the cell lives."""
 
     version: str
@@ -242,7 +242,7 @@ class CellInfo(Record):
 # ── verdict.json ──────────────────────────────────────────────────────────────────────────────
 
 
-class Evidence(Record):
+class Evidence(Record, frozen=True, kw_only=True):
     """One thing a cause was concluded from.
 
     `kind` names what `ref` points at: `event` (a seq of events.jsonl), `file` (a path in the trial
@@ -254,7 +254,7 @@ class Evidence(Record):
     ref: str = ""
 
 
-class Cause(Record):
+class Cause(Record, frozen=True, kw_only=True):
     """Why a verdict is not a clean pass, how sure that is, and from what."""
 
     cause: CauseName
@@ -263,7 +263,7 @@ class Cause(Record):
     evidence: tuple[Evidence, ...] = ()
 
 
-class TestResult(Record):
+class TestResult(Record, frozen=True, kw_only=True):
     """One test as the verifier's CTRF report tells it. `ms` is its duration."""
 
     name: str
@@ -272,7 +272,7 @@ class TestResult(Record):
     ms: float | None = None
 
 
-class Verdict(Record):
+class Verdict(Record, frozen=True, kw_only=True):
     """`Graded(rewards, tests)` or `Ungraded(fault)`; a harness fault is never a score.
 
     `suspect`: a reward stands, but the evidence says the task did not get its declared world.

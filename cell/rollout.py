@@ -68,7 +68,7 @@ class Rollout:
     image: tuple[Path, tuple[tuple[str, str], ...], str, str] | None
     spans: dict[str, harbor.Span] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
-    outcome: AgentOutcome = AgentOutcome()
+    outcome: AgentOutcome = field(default_factory=AgentOutcome)
     fatal: list[FaultSeen] = field(default_factory=list)
     cancelled: str = ""
     grading: dict[str, Any] | None = None
@@ -208,7 +208,10 @@ class Rollout:
 
     def _log(self, line: str) -> None:
         stamp = time.strftime("%H:%M:%S")
-        with suppress(OSError), (self.trial / "trial.log").open("a", encoding="utf-8", errors="replace") as file:
+        with (
+            suppress(OSError),
+            (self.trial / "trial.log").open("a", encoding="utf-8", errors="replace") as file,
+        ):
             file.write(f"{stamp} {line}\n")
 
     def spec(self) -> Spec:
@@ -248,10 +251,16 @@ class Rollout:
 def declared_limits(task: Task) -> tuple[Limit, ...]:
     """Return the limits a task declares; this version enforces none and says so."""
     environment = task.environment
-    values = (("cpus", environment.cpus), ("memory_mb", environment.memory_mb), ("storage_mb", environment.storage_mb))
+    values = (
+        ("cpus", environment.cpus),
+        ("memory_mb", environment.memory_mb),
+        ("storage_mb", environment.storage_mb),
+    )
     why = "this version does not set limits"
     return tuple(
-        Limit(name=name, value=f"{value:g}", enforced=False, why=why) for name, value in values if value is not None
+        Limit(name=name, value=f"{value:g}", enforced=False, why=why)
+        for name, value in values
+        if value is not None
     )
 
 
@@ -291,7 +300,11 @@ async def start(spec: Spec, trial: Path) -> asyncio.subprocess.Process:
         serve.kill()
         await serve.wait()
         raise
-    said = json.loads(line) if line.endswith(b"\n") else {"error": "the serving process died; see cell/serve.log"}
+    said = (
+        json.loads(line)
+        if line.endswith(b"\n")
+        else {"error": "the serving process died; see cell/serve.log"}
+    )
     if "error" in said:
         await serve.wait()
         if said.get("kind") == "task":

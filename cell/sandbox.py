@@ -322,7 +322,9 @@ def init_program() -> bytes:
     try:
         return resources.files("cell").joinpath("data", f"init.{machine}").read_bytes()
     except FileNotFoundError:
-        raise HarnessError(f"no pid 1 for the machine type {machine}: x86_64 and aarch64 are supported") from None
+        raise HarnessError(
+            f"no pid 1 for the machine type {machine}: x86_64 and aarch64 are supported"
+        ) from None
 
 
 @asynccontextmanager
@@ -399,5 +401,9 @@ async def _end(sandbox: Sandbox, control: socket.socket) -> None:
     sandbox._zygote.kill()
     await asyncio.to_thread(sandbox._zygote.wait)
     # pid 1 is dead at once; the kernel ends the rest before it can be waited for
-    while sandbox.pid_namespace and await asyncio.to_thread(kernel.processes_in, sandbox.pid_namespace):
+    while sandbox.pid_namespace and await asyncio.to_thread(_left, sandbox.pid_namespace):
         await asyncio.sleep(0.005)
+
+
+def _left(pid_namespace: int) -> bool:
+    return bool(kernel.processes_in(pid_namespace))

@@ -39,7 +39,7 @@ SYSTEM_CACHE = Path("/var/cache/hudtui/system")
 _COPY_BYTES, _COPY_FILES = 1 << 30, 100_000
 
 
-class PhaseSpec(Record):
+class PhaseSpec(Record, frozen=True, kw_only=True):
     """What a phase was declared to be. `key` names where its user was declared, for errors."""
 
     user: str
@@ -48,7 +48,7 @@ class PhaseSpec(Record):
     network_used: str
 
 
-class Spec(Record):
+class Spec(Record, frozen=True, kw_only=True):
     """All that a serving process must know. Travels on stdin: it may hold secrets.
 
     `image_root` is the exported file system of an image; None composes a system root. `unowned_sec`
@@ -186,7 +186,8 @@ class Cell:
             raise HarnessError("/proc does not know the serving process")
         pid = sandbox.pid or os.getpid()
         maps = [
-            argv.parse_id_map(Path(f"/proc/{pid}/{name}").read_text("ascii")) for name in ("uid_map", "gid_map")
+            argv.parse_id_map(Path(f"/proc/{pid}/{name}").read_text("ascii"))
+            for name in ("uid_map", "gid_map")
         ]
         identities = []
         for phase, declared in (("agent", spec.agent_phase), ("verifier", spec.verifier_phase)):
@@ -207,7 +208,9 @@ class Cell:
                     network_used=declared.network_used,
                 )
             )
-        notes = [] if sandbox.full_id_map else ["the kernel refused the full id map: only the own id is mapped"]
+        notes = (
+            [] if sandbox.full_id_map else ["the kernel refused the full id map: only the own id is mapped"]
+        )
         if not spec.sandboxed:
             notes.append("UNSANDBOXED: this is the machine itself, by the caller's word")
         return CellInfo(
@@ -267,9 +270,7 @@ class Cell:
         """Write cell.json anew, whole or not at all."""
         if self.info is None or self.workspace is None:
             return
-        self.info = msgspec.structs.replace(
-            self.info, phase=self.workspace.phase, kept=self.workspace.kept
-        )
+        self.info = msgspec.structs.replace(self.info, phase=self.workspace.phase, kept=self.workspace.kept)
         temporary = self.folder / ".cell.json.new"
         try:
             temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self.info), indent=2) + b"\n")
@@ -320,7 +321,10 @@ class Cell:
         await self.world.seal(by, reason)
         notes: list[str] = []
         trial = Path(self.spec.trial)
-        for inside, outside in (("/logs/agent", trial / "agent"), ("/logs/artifacts", trial / "artifacts/logs/artifacts")):
+        for inside, outside in (
+            ("/logs/agent", trial / "agent"),
+            ("/logs/artifacts", trial / "artifacts/logs/artifacts"),
+        ):
             try:
                 source = kernel.open_beneath(self._root_fd, inside, os.O_RDONLY | os.O_DIRECTORY)
             except OSError as error:
@@ -368,7 +372,9 @@ class Cell:
 
     async def _adopt(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         if self.info is not None:
-            self.info = msgspec.structs.replace(self.info, runner=msgspec.convert(args["runner"], Process | None))
+            self.info = msgspec.structs.replace(
+                self.info, runner=msgspec.convert(args["runner"], Process | None)
+            )
             self.publish()
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────

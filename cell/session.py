@@ -186,7 +186,7 @@ class Session:
     @staticmethod
     def _read_some(descriptor: int) -> bytes | None:
         """Return what is there, up to a chunk; None when nothing is yet, b"" at the end."""
-        pieces, size = [], 0
+        pieces, size = list[bytes](), 0
         while size < _CHUNK:
             try:
                 piece = os.read(descriptor, _CHUNK - size)
@@ -268,7 +268,7 @@ class Session:
                 view = view[os.write(self.stdin, view) :]
             except BlockingIOError:
                 ready: asyncio.Future[None] = loop.create_future()
-                loop.add_writer(self.stdin, lambda r=ready: r.done() or r.set_result(None))
+                loop.add_writer(self.stdin, _done, ready)
                 try:
                     await ready
                 finally:
@@ -284,6 +284,11 @@ class Session:
         self.stdin = self.stdout = self.stderr = -1
         for watcher in self.watchers:
             watcher.close()
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 @dataclass(frozen=True)

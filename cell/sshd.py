@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+from asyncssh.misc import SoftEOFReceived
 
 from . import control, kernel
 from .errors import CellError, Refused
@@ -47,7 +48,9 @@ class _Door(asyncssh.SSHServer):
         theirs = kernel.namespace_of(pid, "pid"), kernel.namespace_of(pid, "user")
         conn.set_extra_info(peer_pid=pid)
         if self.workspace.sandbox.pid_namespace and theirs != own:
-            self.workspace.fault("gate", f"a process of another namespace (pid {pid}) reached a socket of ours")
+            self.workspace.fault(
+                "gate", f"a process of another namespace (pid {pid}) reached a socket of ours"
+            )
             conn.abort()
 
     def begin_auth(self, username: str) -> bool:
@@ -95,7 +98,7 @@ class SshClient:
             return Input(signal=int(number)) if number else Input()
         except asyncssh.BreakReceived:
             return Input(signal=int(signal.SIGINT))
-        except asyncssh.SoftEOFReceived:
+        except SoftEOFReceived:
             return Input(data=b"\x04")
         except asyncssh.DisconnectError as error:
             raise ConnectionResetError from error
@@ -207,12 +210,14 @@ _SSH_SIGNALS = {
 
 
 @asynccontextmanager
-async def listen(workspace: Workspace, runtime: Path, handlers: control.Handlers) -> AsyncIterator[dict[str, str]]:
+async def listen(
+    workspace: Workspace, runtime: Path, handlers: control.Handlers
+) -> AsyncIterator[dict[str, str]]:
     """Make keys and sockets below `runtime` (0700), and serve. Yields socket paths by principal."""
     server = Server(workspace, handlers)
     host = asyncssh.generate_private_key("ssh-ed25519")
     (runtime / "known_hosts").write_bytes(b"cell " + host.export_public_key())
-    listeners, paths = [], {}
+    listeners, paths = [], dict[str, str]()
     for principal in PRINCIPALS:
         key = asyncssh.generate_private_key("ssh-ed25519", comment=f"cell {principal}")
         private = runtime / f"{principal}.key"

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import kernel
-from .evidence import ProgramWatch
 from .errors import HarnessError
+from .evidence import ProgramWatch
 from .identity import Person
 from .records import Record, TestResult, VerifierRan
 from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
@@ -35,7 +35,7 @@ _TAIL = 64 << 10
 _SAMPLE = 0.1  # seconds between looks at whether the verifier is being interfered with
 
 
-class Grading(Record):
+class Grading(Record, frozen=True, kw_only=True):
     """What one verification gave. `rewards` is None where `fault` (Harbor's name, a message) says why."""
 
     attempt: int
@@ -160,8 +160,13 @@ async def _once(
         output = _Output(file, inside)
         with ProgramWatch(workspace.diffs, workspace.root) as watch:
             ended, stopped, seen = await _run(
-                workspace, person, env, [("/tests", tests_mount), ("/logs/verifier", logs_mount)],
-                output, timeout, watch,
+                workspace,
+                person,
+                env,
+                [("/tests", tests_mount), ("/logs/verifier", logs_mount)],
+                output,
+                timeout=timeout,
+                watch=watch,
             )
         found = read_rewards(logs)
         notes = list(found.notes)
@@ -208,6 +213,7 @@ async def _run(
     env: Mapping[str, str],
     view: list[tuple[str, int]],
     output: _Output,
+    *,
     timeout: float,
     watch: ProgramWatch,
 ) -> tuple[Ended, str, list[str]]:
@@ -285,7 +291,9 @@ def _tree(workspace: Workspace, view: int) -> list[int]:
     """Return every process that has the verifier's view, whatever its parent is now."""
     if not view or view in (workspace.sandbox.mount_namespace, kernel.namespace_of(os.getpid(), "mnt")):
         return []
-    return kernel.processes_in(workspace.sandbox.pid_namespace or kernel.namespace_of(os.getpid(), "pid"), view)
+    return kernel.processes_in(
+        workspace.sandbox.pid_namespace or kernel.namespace_of(os.getpid(), "pid"), view
+    )
 
 
 async def _end_tree(workspace: Workspace, view: int) -> None:

@@ -17,6 +17,7 @@ from . import argv, gate
 from .errors import HarnessError, Refused
 from .identity import Person
 from .journal import Journal
+from .recording import Recording
 from .records import (
     AnyEvent,
     Fault,
@@ -28,7 +29,6 @@ from .records import (
     SessionClosed,
     SessionOpened,
 )
-from .recording import Recording
 from .sandbox import Child, Ended, Sandbox, StartFailed
 from .session import Client, Outcome, Pipes, Session
 
@@ -143,7 +143,13 @@ class Workspace:
         """Return exactly what a process of `phase` has in its environment (promise T6)."""
         person = self.people[phase]
         return argv.phase_environment(
-            self.image_env, self.task_env, declared, home=person.home, user=person.name, term=term, extra=extra
+            self.image_env,
+            self.task_env,
+            declared,
+            home=person.home,
+            user=person.name,
+            term=term,
+            extra=extra,
         )
 
     async def session(
@@ -273,4 +279,3 @@ class Workspace:
                 self.close(str(error))
             if session.recording.fault:
                 self.close(f"a recording failed: {session.recording.fault}")
-

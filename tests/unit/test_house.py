@@ -13,6 +13,8 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 LONGEST = 350
+# One file of the standard library by design: it runs where it can import nothing more.
+LONG = {"launcher"}
 
 # Values and decisions: they can be tested with `==` because they touch nothing.
 PURE = {"errors", "records", "plain", "task", "policy", "argv", "verdict", "rewards", "harbor"}
@@ -63,7 +65,7 @@ def imported(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", modules(), ids=str)
 def test_a_module_is_one_idea_with_a_name_and_a_docstring(path: Path) -> None:
     text = (TOP / path).read_text()
-    assert text.count("\n") <= LONGEST, f"{path} has outgrown its idea: split it by idea"
+    assert path.stem in LONG or text.count("\n") <= LONGEST, f"{path} has outgrown its idea: split it by idea"
     assert ast.get_docstring(ast.parse(text)), f"{path} says nothing of what it is for"
     names = {path.stem, *path.parts[1:-1]}
     vague = {"utils", "util", "helpers", "common", "base", "manager", "types", "misc"}
