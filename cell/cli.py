@@ -299,7 +299,7 @@ def _ssh(args: argparse.Namespace) -> int:
     trial = cells.find(args.cell, Path(args.jobs_dir))
     cells.runtime_of(trial)
     sys.stdout.flush()
-    os.execvp("ssh", ["ssh", "-F", f"{trial.path}/cell/ssh_config", "agent", *args.command])
+    os.execvp("ssh", ["ssh", "-F", f"{trial.path}/cell/ssh_config", "operator", *args.command])
 
 
 def _attach(args: argparse.Namespace) -> int:
@@ -401,7 +401,7 @@ def _parser() -> argparse.ArgumentParser:
     keep = command("keep", _keep, "Keep a cell when its rollout ends.", cell=True)
     keep.add_argument("--release", action="store_true", help="keep it no longer")
     command("grade", _grade, "Verify a kept or orphaned cell, and give its verdict anew.", cell=True)
-    ssh = command("ssh", _ssh, "Open a session in a living cell, as its agent.", cell=True)
+    ssh = command("ssh", _ssh, "Open a shell in a living cell (or run COMMAND), as its agent's user; the record says that you did.", cell=True)
     ssh.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     attach = command("attach", _attach, "Watch a terminal of a living cell.", cell=True)
     attach.add_argument(

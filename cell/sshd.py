@@ -146,21 +146,21 @@ class Server:
             process.exit(0)
         elif process.subsystem:
             raise Refused(f"there is no subsystem {plain(process.subsystem)!r} for {principal}")
-        elif principal == "agent":
-            await self._session(process)
-        elif (process.command or "").startswith("watch "):
+        elif (process.command or "").startswith("watch ") and principal != "agent":
             await self._watch(principal, process)
+        elif principal in ("agent", "operator"):
+            await self._session(principal, process)
         else:
-            raise Refused(f"a {principal} opens no sessions of the agent's; use the agent's socket and key")
+            raise Refused(f"a {principal} opens no sessions")
 
-    async def _session(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+    async def _session(self, principal: Principal, process: asyncssh.SSHServerProcess[bytes]) -> None:
         terminal = None
         if (term := process.get_terminal_type()) is not None:
             cols, rows, _, _ = process.get_terminal_size()
             terminal = Terminal(term, cols or 80, rows or 24)
         env = {_text(key): _text(value) for key, value in process.env.items()}
         outcome = await self.workspace.session(
-            "agent", SshClient(process), process.command, env=env, terminal=terminal
+            principal, SshClient(process), process.command, env=env, terminal=terminal
         )
         _exit(process, outcome)
 

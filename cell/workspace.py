@@ -166,7 +166,9 @@ class Workspace:
 
         Errors: Refused (the gate), StartFailed, HarnessError.
         """
-        self.ask(principal, "session", command or "shell")
+        self.ask(principal, "session" if principal == "agent" else "shell", command or "shell")
+        if principal == "operator":
+            self.intervened(principal, f"opened a session: {command}" if command else "opened a shell")
         person = self.people["agent"]
         commands = [[shell, "-c", command] if command is not None else [shell] for shell in person.shells]
         environment = self.environment("agent", env, term=terminal.term if terminal else None)
