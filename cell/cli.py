@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from . import __version__, agents, cells, job, trials
+from . import agents, arguments, cells, job, trials
 from .errors import CellError, UsageError
 from .plain import plain
 from .records import Verdict
@@ -23,9 +23,9 @@ from .rollout import Settings
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 done or all graded, 2 a task or usage error, 3 some ungraded or a fault."""
-    args = _parser().parse_args(argv)
+    args = arguments.parser().parse_args(argv)
     try:
-        status: int = args.run(args)
+        status = _COMMANDS[args.name](args)
         sys.stdout.flush()
         return status
     except CellError as error:
@@ -256,14 +256,14 @@ def _keep(args: argparse.Namespace) -> int:
 
 
 def _grade(args: argparse.Namespace) -> int:
-    from . import rollout
+    from . import outcome, rollout
     from .task import load
     from .verdict import conclude
     from .verdictfacts import AgentOutcome
 
     async def grade(link: Any, trial: trials.Trial) -> tuple[Path, str, Verdict]:
         folder = Path(trial.path)
-        info = rollout.read_info(folder)
+        info = outcome.read_info(folder)
         if info is None:
             raise UsageError(f"{folder}/cell/cell.json cannot be read")
         task = load(Path(info.task_path), oracle=False)
@@ -271,13 +271,13 @@ def _grade(args: argparse.Namespace) -> int:
             await link.call("seal", reason="an operator grades")
         grading = await rollout.grade(link, task)
         used = info.identity.phases[0].network_used if info.identity.phases else None
-        facts = rollout.gather(
+        facts = outcome.gather(
             folder,
             task,
             grading=grading,
             outcome=AgentOutcome(name=info.agent),
             unsandboxed=not info.identity.sandboxed,
-            networks=rollout.overrides(task, used),
+            networks=outcome.overrides(task, used),
         )
         verdict = conclude(facts)
         rollout.conclude_orphan(folder, task, info, verdict)
@@ -327,93 +327,14 @@ def _doctor(args: argparse.Namespace) -> int:
     return main_doctor(args)
 
 
-# ── arguments ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="cell",
-        description="Run AI agents in isolated worlds, and tell why each rollout ended as it did.",
-        epilog="Try: sudo cell run examples/tasks -a oracle, then hudtui. "
-        "Exit status: 0 all graded, 2 a task or usage error, 3 some ungraded, 130 interrupted.",
-    )
-    parser.add_argument("--version", action="version", version=f"cell {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(name: str, run: Callable[[argparse.Namespace], int], said: str, *, cell: bool = False) -> Any:
-        sub = commands.add_parser(name, help=said, description=said)
-        sub.set_defaults(run=run)
-        sub.add_argument("--jobs-dir", default="jobs", metavar="D", help="the jobs folder (default: jobs)")
-        sub.add_argument("--json", action="store_true", help="one JSON object a line")
-        if cell:
-            sub.add_argument(
-                "cell",
-                metavar="CELL",
-                help="a cell's id, a prefix of it, part of a task's name, or a trial folder",
-            )
-        return sub
-
-    run = command("run", _run, "Run an agent on tasks: a cell each, then a verdict each.")
-    run.add_argument("tasks", nargs="+", metavar="TASKS", help="a task folder, or a folder of them")
-    run.add_argument(
-        "-a",
-        "--agent",
-        default="oracle",
-        metavar="AGENT",
-        help="nop, oracle, or exec:COMMAND, which gets CELL_SSH_CONFIG and CELL_INSTRUCTION",
-    )
-    run.add_argument(
-        "--on",
-        choices=["auto", "local"],
-        default="auto",
-        help="where cells live (this version: this machine)",
-    )
-    run.add_argument("-n", type=_positive, default=4, metavar="N", help="rollouts at a time (default: 4)")
-    run.add_argument("-k", type=_positive, default=1, metavar="N", help="attempts at each task")
-    run.add_argument(
-        "-i", "--include", action="append", default=[], metavar="PATTERN", help="only tasks of this name"
-    )
-    run.add_argument(
-        "-x", "--exclude", action="append", default=[], metavar="PATTERN", help="not tasks of this name"
-    )
-    run.add_argument("--job-name", metavar="NAME", help="the job's folder (default: the time)")
-    run.add_argument(
-        "--keep",
-        choices=["never", "failed", "always"],
-        default="never",
-        help="leave cells as they were, to look at and grade again",
-    )
-    run.add_argument(
-        "--network", choices=["no-network"], help="give every phase this network, and say so in the verdict"
-    )
-    run.add_argument(
-        "--unsandboxed", action="store_true", help="DANGER: run on this machine itself, without a sandbox"
-    )
-
-    plan = command("plan", _plan, "Show what would be mounted, mapped and run; runs nothing.")
-    plan.add_argument("task", metavar="TASK")
-    plan.add_argument("--network", choices=["no-network"])
-    listing = command("ls", _ls, "List cells and trials with their state and verdict.")
-    listing.add_argument(
-        "paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)"
-    )
-    command("stop", _stop, "End a living cell.", cell=True)
-    keep = command("keep", _keep, "Keep a cell when its rollout ends.", cell=True)
-    keep.add_argument("--release", action="store_true", help="keep it no longer")
-    command("grade", _grade, "Verify a kept or orphaned cell, and give its verdict anew.", cell=True)
-    ssh = command("ssh", _ssh, "Open a shell in a living cell (or run COMMAND), as its agent's user; the record says that you did.", cell=True)
-    ssh.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
-    attach = command("attach", _attach, "Watch a terminal of a living cell.", cell=True)
-    attach.add_argument(
-        "session", nargs="?", type=_positive, metavar="N", help="the session's number (default: the latest)"
-    )
-    attach.add_argument("--watch", action="store_true", help="read-only, the agent never waits for you")
-    command("doctor", _doctor, "Tell what this machine can do, each line with its remedy.")
-    return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return number
+_COMMANDS = {
+    "run": _run,
+    "plan": _plan,
+    "ls": _ls,
+    "stop": _stop,
+    "keep": _keep,
+    "grade": _grade,
+    "ssh": _ssh,
+    "attach": _attach,
+    "doctor": _doctor,
+}

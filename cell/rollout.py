@@ -21,27 +21,18 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, harbor, journal, kernel
+from . import agents, control, harbor, kernel
 from .errors import CellError, HarnessError, Refused, TaskError
+from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
 from .records import (
     CellInfo,
-    Evidence,
-    Fault,
-    Intervention,
-    Limit,
-    TestResult,
     Verdict,
-    VerdictGiven,
 )
-from .rewards import RewardFault, Rewards
 from .sandbox import Ended
 from .serve import RUNTIME, PhaseSpec, Spec
 from .task import Phase, Task
 from .verdict import conclude
-from .verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
-
-# Faults that end a rollout; the others are noted and it goes on.
-_FATAL = {"sandbox", "serve", "journal"}
+from .verdictfacts import AgentOutcome, FaultSeen
 
 
 @dataclass(frozen=True)
@@ -248,31 +239,6 @@ class Rollout:
         )
 
 
-def declared_limits(task: Task) -> tuple[Limit, ...]:
-    """Return the limits a task declares; this version enforces none and says so."""
-    environment = task.environment
-    values = (
-        ("cpus", environment.cpus),
-        ("memory_mb", environment.memory_mb),
-        ("storage_mb", environment.storage_mb),
-    )
-    why = "this version does not set limits"
-    return tuple(
-        Limit(name=name, value=f"{value:g}", enforced=False, why=why)
-        for name, value in values
-        if value is not None
-    )
-
-
-def overrides(task: Task, network: str | None) -> tuple[NetworkOverride, ...]:
-    """Return where the caller's network is not what the task declares."""
-    return tuple(
-        NetworkOverride(phase=phase.name, declared=phase.network_mode, used=network)
-        for phase in (task.agent, task.verifier)
-        if network is not None and network != phase.network_mode
-    )
-
-
 async def start(spec: Spec, trial: Path) -> asyncio.subprocess.Process:
     """Start a serving process and wait until it is ready.
 
@@ -334,77 +300,6 @@ async def grade(link: control.Link, task: Task) -> dict[str, Any]:
     return result
 
 
-def read_info(trial: Path) -> CellInfo | None:
-    """Return a trial's cell.json, if it can be read."""
-    try:
-        return msgspec.json.decode((trial / "cell" / "cell.json").read_bytes(), type=CellInfo)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def gather(
-    trial: Path,
-    task: Task,
-    *,
-    grading: dict[str, Any] | None,
-    outcome: AgentOutcome,
-    fatal: tuple[FaultSeen, ...] = (),
-    cancelled: str = "",
-    unsandboxed: bool = False,
-    networks: tuple[NetworkOverride, ...] = (),
-) -> Facts:
-    """Put together everything that is known of a rollout, from its records and what was just seen."""
-    interventions, faults = [], list(fatal)
-    with suppress(OSError):
-        for line in journal.read(trial / "cell" / "events.jsonl"):
-            event = line.event
-            if isinstance(event, Intervention):
-                interventions.append(
-                    Evidence(kind="event", text=f"{event.principal} {event.what}", ref=str(line.seq))
-                )
-            elif isinstance(event, Fault) and event.where in _FATAL:
-                faults.append(FaultSeen(where=event.where, message=event.message, fatal=True, seq=line.seq))
-    info = read_info(trial)
-    facts = Facts(
-        agent=outcome,
-        interventions=tuple(interventions),
-        faults=tuple(faults),
-        networks=networks,
-        cancelled=cancelled,
-        unsandboxed=unsandboxed,
-        full_id_map=info.identity.full_id_map if info else True,
-        verifier_timeout_sec=task.verifier.timeout_sec,
-    )
-    if grading is None:
-        return facts
-    found: Rewards | RewardFault
-    if grading["rewards"] is not None:
-        found = Rewards(values=grading["rewards"], file=grading["reward_file"])
-    else:
-        name, message = grading["fault"]
-        found = RewardFault(name=name, message=message)
-    return msgspec.structs.replace(
-        facts,
-        rewards=found,
-        tests=msgspec.convert(grading["tests"], tuple[TestResult, ...]),
-        verifier_exit=grading["exit"],
-        verifier_signal=grading["signal"],
-        verifier_stopped=grading["stopped"],
-        verifier_output=grading["output"],
-        interference=tuple(
-            Interference(text=text, proved=grading["interference_proved"]) for text in grading["interference"]
-        ),
-        changed=tuple(grading["programs"]),
-        notes=tuple(grading["notes"]),
-    )
-
-
-def given(verdict: Verdict) -> VerdictGiven:
-    """Return a verdict as its event."""
-    cause = verdict.causes[0].cause if verdict.causes else ""
-    return VerdictGiven(verdict=verdict.verdict, rewards=verdict.rewards, cause=cause)
-
-
 def write(rollout: Rollout, verdict: Verdict) -> None:
     """Write what a finished trial has: verdict.json, result.json, the manifest, exception.txt."""
     trial, now = rollout.trial, time.time()
@@ -432,12 +327,6 @@ def write(rollout: Rollout, verdict: Verdict) -> None:
         verifier=rollout.spans.get("verifier"),
     )
     harbor.write_json(trial / "result.json", result)
-
-
-def write_verdict(trial: Path, verdict: Verdict) -> None:
-    """Write cell/verdict.json, whole or not at all."""
-    (trial / "cell").mkdir(exist_ok=True)
-    harbor.write_json(trial / "cell" / "verdict.json", msgspec.to_builtins(verdict))
 
 
 def conclude_orphan(trial: Path, task: Task, info: CellInfo, verdict: Verdict) -> None:

@@ -9,7 +9,6 @@ sandbox end with it: they hang on this process alone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import secrets
@@ -24,53 +23,22 @@ from typing import Any
 
 import msgspec
 
-from . import __version__, argv, control, kernel, sshd, visitor
+from . import argv, control, describe, kernel, layout, sshd, visitor
+from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, Refused, TaskError
 from .identity import Person, make_directory, resolve
 from .journal import Journal
-from .records import CellInfo, CellStarted, Identity, Limit, PhaseIdentity, Principal, Process, Record
+from .records import CellInfo, CellStarted, Principal, Process
 from .rewards import copy_tree
-from .sandbox import Plan, Sandbox, hold
+from .sandbox import Plan, hold
 from .substrate import root as roots
 from .workspace import Workspace
+
+__all__ = ["RUNTIME", "SYSTEM_CACHE", "Cell", "PhaseSpec", "Spec", "main"]
 
 RUNTIME = Path("/run/hudtui")
 SYSTEM_CACHE = Path("/var/cache/hudtui/system")
 _COPY_BYTES, _COPY_FILES = 1 << 30, 100_000
-
-
-class PhaseSpec(Record, frozen=True, kw_only=True):
-    """What a phase was declared to be. `key` names where its user was declared, for errors."""
-
-    user: str
-    key: str
-    network_declared: str
-    network_used: str
-
-
-class Spec(Record, frozen=True, kw_only=True):
-    """All that a serving process must know. Travels on stdin: it may hold secrets.
-
-    `image_root` is the exported file system of an image; None composes a system root. `unowned_sec`
-    is how long the cell lives when no runner drives it.
-    """
-
-    cell: str
-    task: str
-    task_path: str
-    trial: str
-    agent: str
-    image_root: str | None
-    image_env: tuple[tuple[str, str], ...]
-    env: tuple[tuple[str, str], ...]
-    workdir: str
-    agent_phase: PhaseSpec
-    verifier_phase: PhaseSpec
-    runner: Process | None
-    sandboxed: bool = True
-    limits: tuple[Limit, ...] = ()
-    warnings: tuple[str, ...] = ()
-    unowned_sec: float = 3600.0
 
 
 class Cell:
@@ -114,8 +82,10 @@ class Cell:
             self.workspace = workspace
             self._runtime(stack)
             paths = await stack.enter_async_context(sshd.listen(workspace, self.runtime, self.handlers()))
-            self.info = self._describe(sandbox, people, paths)
-            self._ssh_config()
+            self.info = describe.info(self.spec, sandbox, people, paths, hostname=self.hostname)
+            (self.folder / "ssh_config").write_text(
+                describe.ssh_config(self.spec.cell, self.runtime), "utf-8"
+            )
             workspace.record(
                 CellStarted(
                     cell=self.spec.cell, task=self.spec.task, agent=self.spec.agent, substrate="local"
@@ -179,93 +149,6 @@ class Cell:
         stack.callback(shutil.rmtree, self.runtime, ignore_errors=True)
         (self.runtime / "trial").write_text(self.spec.trial, "utf-8")
 
-    def _describe(self, sandbox: Sandbox, people: dict[Any, Person], paths: dict[str, str]) -> CellInfo:
-        spec = self.spec
-        me = kernel.process(os.getpid())
-        if me is None:
-            raise HarnessError("/proc does not know the serving process")
-        pid = sandbox.pid or os.getpid()
-        maps = [
-            argv.parse_id_map(Path(f"/proc/{pid}/{name}").read_text("ascii"))
-            for name in ("uid_map", "gid_map")
-        ]
-        identities = []
-        for phase, declared in (("agent", spec.agent_phase), ("verifier", spec.verifier_phase)):
-            person = people[phase]
-            who = person.who if phase == "agent" else person.who.walled
-            identities.append(
-                PhaseIdentity(
-                    phase=phase,  # type: ignore[arg-type]
-                    user=person.name,
-                    uid=who.uid,
-                    gid=who.gid,
-                    groups=who.groups,
-                    home=person.home,
-                    workdir=person.workdir,
-                    cap_bounding=f"{who.bounding:016x}",
-                    cap_effective=f"{who.bounding if who.uid == 0 else who.ambient:016x}",
-                    network_declared=declared.network_declared,
-                    network_used=declared.network_used,
-                )
-            )
-        notes = (
-            [] if sandbox.full_id_map else ["the kernel refused the full id map: only the own id is mapped"]
-        )
-        if not spec.sandboxed:
-            notes.append("UNSANDBOXED: this is the machine itself, by the caller's word")
-        return CellInfo(
-            version=__version__,
-            cell=spec.cell,
-            task=spec.task,
-            task_path=spec.task_path,
-            agent=spec.agent,
-            substrate="local",
-            started=time.time(),
-            serve=me,
-            runner=spec.runner,
-            sockets=paths,
-            identity=Identity(
-                namespaces=sandbox.namespaces(),
-                uid_map=maps[0],
-                gid_map=maps[1],
-                full_id_map=sandbox.full_id_map,
-                seccomp="docker's default profile",
-                hostname=self.hostname,
-                root="image" if spec.image_root else ("system" if spec.sandboxed else "none"),
-                sandboxed=spec.sandboxed,
-                phases=tuple(identities),
-                limits=spec.limits,
-                notes=tuple(notes),
-            ),
-            warnings=spec.warnings,
-        )
-
-    def _ssh_config(self) -> None:
-        connect = Path(__file__).with_name("connect.py")
-        hosts = []
-        for principal in ("agent", "viewer", "operator"):
-            hosts.append(
-                f"Host {principal}\n"
-                f"  HostName cell\n"
-                f"  User {principal}\n"
-                f'  IdentityFile "{self.runtime}/{principal}.key"\n'
-                f"  IdentitiesOnly yes\n"
-                f'  ProxyCommand "{sys.executable}" -I -S "{connect}" "{self.runtime}/{principal}.sock"\n'
-            )
-        common = (
-            "Host *\n"
-            f'  UserKnownHostsFile "{self.runtime}/known_hosts"\n'
-            "  GlobalKnownHostsFile none\n"
-            "  StrictHostKeyChecking yes\n"
-            "  Ciphers aes128-gcm@openssh.com\n"
-            "  PasswordAuthentication no\n"
-            "  ForwardAgent no\n"
-            "  ForwardX11 no\n"
-            "  LogLevel ERROR\n"
-        )
-        head = f"# How to enter the cell {self.spec.cell} while it lives: ssh -F THIS_FILE agent\n\n"
-        (self.folder / "ssh_config").write_text(head + "\n".join([*hosts, common]), "utf-8")
-
     def publish(self) -> None:
         """Write cell.json anew, whole or not at all."""
         if self.info is None or self.workspace is None:
@@ -312,7 +195,7 @@ class Cell:
         """Lay out the oracle's solution at /solution, while nothing runs that could swap a folder."""
         if self.world.phase != "starting":
             raise Refused("the world is laid out before the agent phase begins")
-        await asyncio.to_thread(lay_out, self._root_fd, "solution", blob)
+        await asyncio.to_thread(layout.lay_out, self._root_fd, "solution", blob)
 
     async def _seal(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         reason = str(args.get("reason", ""))
@@ -405,28 +288,6 @@ class Cell:
             elif time.monotonic() - since > self.spec.unowned_sec:
                 workspace.close(f"nobody has owned the cell for {self.spec.unowned_sec:g} seconds")
                 return
-
-
-def lay_out(root: int, name: str, archive: bytes) -> None:
-    """Unpack a tar at `/name` of a root, replacing it; links that lead out are refused."""
-    import io
-    import tarfile
-
-    try:
-        base = kernel.open_beneath(root, ".", os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise HarnessError(f"the root cannot be opened: {error}") from error
-    try:
-        target = Path(f"/proc/self/fd/{base}", name)
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            shutil.rmtree(target) if not target.is_symlink() else target.unlink()
-        target.mkdir(0o755)
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(target, filter="data")
-    except (OSError, tarfile.TarError) as error:
-        raise HarnessError(f"/{name} could not be laid out: {error}") from error
-    finally:
-        os.close(base)
 
 
 async def _main(spec: Spec) -> int:

@@ -1,0 +1,138 @@
+"""What a serving process is told, and what it tells of its cell: values, and the text of a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from . import __version__, argv, kernel
+from .errors import HarnessError
+from .identity import Person
+from .records import CellInfo, Identity, Limit, PhaseIdentity, Process, Record
+from .sandbox import Sandbox
+
+
+class PhaseSpec(Record, frozen=True, kw_only=True):
+    """What a phase was declared to be. `key` names where its user was declared, for errors."""
+
+    user: str
+    key: str
+    network_declared: str
+    network_used: str
+
+
+class Spec(Record, frozen=True, kw_only=True):
+    """All that a serving process must know. Travels on stdin: it may hold secrets.
+
+    `image_root` is the exported file system of an image; None composes a system root. `unowned_sec`
+    is how long the cell lives when no runner drives it.
+    """
+
+    cell: str
+    task: str
+    task_path: str
+    trial: str
+    agent: str
+    image_root: str | None
+    image_env: tuple[tuple[str, str], ...]
+    env: tuple[tuple[str, str], ...]
+    workdir: str
+    agent_phase: PhaseSpec
+    verifier_phase: PhaseSpec
+    runner: Process | None
+    sandboxed: bool = True
+    limits: tuple[Limit, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unowned_sec: float = 3600.0
+
+
+def info(
+    spec: Spec, sandbox: Sandbox, people: dict[Any, Person], paths: dict[str, str], *, hostname: str
+) -> CellInfo:
+    """Return a cell's identity record, as it was found when the sandbox stood."""
+    me = kernel.process(os.getpid())
+    if me is None:
+        raise HarnessError("/proc does not know the serving process")
+    pid = sandbox.pid or os.getpid()
+    maps = [
+        argv.parse_id_map(Path(f"/proc/{pid}/{name}").read_text("ascii")) for name in ("uid_map", "gid_map")
+    ]
+    identities = []
+    for phase, declared in (("agent", spec.agent_phase), ("verifier", spec.verifier_phase)):
+        person = people[phase]
+        who = person.who if phase == "agent" else person.who.walled
+        identities.append(
+            PhaseIdentity(
+                phase=phase,  # type: ignore[arg-type]
+                user=person.name,
+                uid=who.uid,
+                gid=who.gid,
+                groups=who.groups,
+                home=person.home,
+                workdir=person.workdir,
+                cap_bounding=f"{who.bounding:016x}",
+                cap_effective=f"{who.bounding if who.uid == 0 else who.ambient:016x}",
+                network_declared=declared.network_declared,
+                network_used=declared.network_used,
+            )
+        )
+    notes = [] if sandbox.full_id_map else ["the kernel refused the full id map: only the own id is mapped"]
+    if not spec.sandboxed:
+        notes.append("UNSANDBOXED: this is the machine itself, by the caller's word")
+    return CellInfo(
+        version=__version__,
+        cell=spec.cell,
+        task=spec.task,
+        task_path=spec.task_path,
+        agent=spec.agent,
+        substrate="local",
+        started=time.time(),
+        serve=me,
+        runner=spec.runner,
+        sockets=paths,
+        identity=Identity(
+            namespaces=sandbox.namespaces(),
+            uid_map=maps[0],
+            gid_map=maps[1],
+            full_id_map=sandbox.full_id_map,
+            seccomp="docker's default profile",
+            hostname=hostname,
+            root="image" if spec.image_root else ("system" if spec.sandboxed else "none"),
+            sandboxed=spec.sandboxed,
+            phases=tuple(identities),
+            limits=spec.limits,
+            notes=tuple(notes),
+        ),
+        warnings=spec.warnings,
+    )
+
+
+def ssh_config(cell: str, runtime: Path) -> str:
+    """Return the SSH configuration for agents and people, whose keys are in `runtime`."""
+    connect = Path(__file__).with_name("connect.py")
+    hosts = []
+    for principal in ("agent", "viewer", "operator"):
+        hosts.append(
+            f"Host {principal}\n"
+            f"  HostName cell\n"
+            f"  User {principal}\n"
+            f'  IdentityFile "{runtime}/{principal}.key"\n'
+            f"  IdentitiesOnly yes\n"
+            f'  ProxyCommand "{sys.executable}" -I -S "{connect}" "{runtime}/{principal}.sock"\n'
+        )
+    common = (
+        "Host *\n"
+        f'  UserKnownHostsFile "{runtime}/known_hosts"\n'
+        "  GlobalKnownHostsFile none\n"
+        "  StrictHostKeyChecking yes\n"
+        "  Ciphers aes128-gcm@openssh.com\n"
+        "  PasswordAuthentication no\n"
+        "  ForwardAgent no\n"
+        "  ForwardX11 no\n"
+        "  LogLevel ERROR\n"
+    )
+    head = f"# How to enter the cell {cell} while it lives: ssh -F THIS_FILE agent\n\n"
+    return head + "\n".join([*hosts, common])
