@@ -158,7 +158,7 @@ async def served(folder: Path) -> None:
         f"{median(times):.0f} ms",
         f"python importing asyncssh, uvloop {floor:.0f} ms",
     )
-    name, serve = cells[0]
+    name, _ = cells[0]
     link = await control.Link.open(RUNTIME / name, "runner")
     await link.call("begin")
     connection = await control.connect(RUNTIME / name, "agent")
@@ -184,7 +184,7 @@ async def served(folder: Path) -> None:
         f"raw pty {statistics.median(floors):.0f} MB/s",
         "≥ 30 MB/s",
     )
-    idle_name, idle = cells[1]
+    _, idle = cells[1]
     children = [
         int(pid) for pid in Path(f"/proc/{idle.pid}/task/{idle.pid}/children").read_text("ascii").split()
     ]

@@ -89,7 +89,8 @@ async def verify(
     workspace.enter("verifier", by)
     try:
         first = await _once(workspace, tests, env=env, timeout=timeout, trial=trial)
-        if first.rewards is None and (first.interference or _killed(first)):
+        spoilt = first.rewards is None or min(first.rewards.values(), default=0) < 1
+        if spoilt and (first.interference or _killed(first)):
             first = await _prove(workspace, first, tests, env=env, timeout=timeout)
         return first
     finally:

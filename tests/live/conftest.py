@@ -36,9 +36,7 @@ def until(met: Callable[[], Any], *, seconds: float = 10.0) -> Any:
 
 
 def phase(user: str) -> PhaseSpec:
-    return PhaseSpec(
-        user=user, key="agent.user", network_declared="no-network", network_used="no-network"
-    )
+    return PhaseSpec(user=user, key="agent.user", network_declared="no-network", network_used="no-network")
 
 
 class LiveCell:
@@ -107,7 +105,7 @@ class LiveCell:
         command: str | None = None,
         *,
         tty: bool = False,
-        input: bytes | str | None = None,  # noqa: A002 - as subprocess.run names it
+        input: bytes | str | None = None,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command as the agent, with the ssh client of this machine."""
@@ -121,7 +119,7 @@ class LiveCell:
         command: str | None = None,
         *,
         tty: bool = False,
-        input: bytes | None = None,  # noqa: A002
+        input: bytes | None = None,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[bytes]:
         source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if input is None else {"input": input}

@@ -165,7 +165,9 @@ def test_v2_a_link_at_logs_verifier_leads_nowhere(cell: LiveCell, aim: str) -> N
 
 
 def test_v2_a_logs_folder_that_is_a_link(cell: LiveCell) -> None:
-    cell.inside("rm -rf /logs; mkdir -p /srv/l/verifier; echo 1 > /srv/l/verifier/reward.txt; ln -s /srv/l /logs")
+    cell.inside(
+        "rm -rf /logs; mkdir -p /srv/l/verifier; echo 1 > /srv/l/verifier/reward.txt; ln -s /srv/l /logs"
+    )
     graded = cell.grade("#!/bin/sh\necho 0 > /logs/verifier/reward.txt\n")
     assert graded["rewards"] in ({"reward": 0.0}, None)
 
@@ -185,7 +187,7 @@ def test_122_an_unchanged_world_has_no_evidence(cell: LiveCell) -> None:
 
 def test_121_a_killed_verifier_is_the_agents_doing_and_has_no_reward(cell: LiveCell) -> None:
     loop = "while :; do pkill -9 -f '^(/bin/sh )?/tests/test.sh|^sleep 1[.]5'; sleep 0.05; done"
-    cell.inside(f"nohup sh -c \"{loop}\" >/dev/null 2>&1 &")
+    cell.inside(f'nohup sh -c "{loop}" >/dev/null 2>&1 &')
     graded = cell.grade("#!/bin/sh\nsleep 1.5\necho 1 > /logs/verifier/reward.txt\n", timeout=20)
     assert graded["rewards"] is None, graded
     assert graded["interference"]

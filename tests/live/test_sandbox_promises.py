@@ -20,9 +20,7 @@ GOOD = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
 def test_s1_a_server_lives_on_for_the_next_command_and_the_verifier(cell: LiveCell) -> None:
     (page,) = ("echo here > index.html; nohup python3 -m http.server 8123 >/dev/null 2>&1 &",)
     cell.inside(page)
-    get = (
-        "python3 -c \"import urllib.request as u; print(u.urlopen('http://localhost:8123/').read().decode())\""
-    )
+    get = "python3 -c \"import urllib.request as u; print(u.urlopen('http://localhost:8123/').read().decode())\""
     found = until(lambda: cell.ssh(get).stdout.strip())
     assert found == "here"
     assert "here" in cell.grade(f"#!/bin/sh\n{get}\n")["output"]
@@ -39,9 +37,7 @@ def test_s2_after_sigkill_nothing_is_left(cell: LiveCell) -> None:
 
 def test_s3_twenty_sessions_at_once_right_at_ready(cell: LiveCell) -> None:
     line = cell.argv("echo in; id -u; readlink /proc/self/ns/pid")
-    running = [
-        subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(20)
-    ]
+    running = [subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(20)]
     said = {one.communicate(timeout=60)[0] for one in running}
     assert said == {f"in\n0\npid:[{cell.pid_namespace}]\n".encode()}
 
@@ -130,11 +126,17 @@ def test_h2_h3_nothing_of_the_harness_is_seen(make_cell: Callable[..., LiveCell]
     cell = make_cell(env=(("FOO", "bar baz"),))
     mounts = cell.inside("cat /proc/self/mountinfo")
     assert " / / " in mounts
-    first = cell.inside("tr '\\0' ' ' </proc/1/cmdline; cat /proc/1/comm; wc -c </proc/1/environ; readlink /proc/1/exe; true")
+    first = cell.inside(
+        "tr '\\0' ' ' </proc/1/cmdline; cat /proc/1/comm; wc -c </proc/1/environ; readlink /proc/1/exe; true"
+    )
     rest = cell.inside("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
     for text in (mounts, first, rest):
-        assert not [word for word in (str(tmp_path), "hudtui", "bwrap", "serve", "launcher") if word in text], text
-    env = dict(line.split("=", 1) for line in cell.inside("cat /proc/self/environ | tr '\\0' '\\n'").splitlines())
+        assert not [
+            word for word in (str(tmp_path), "hudtui", "bwrap", "serve", "launcher") if word in text
+        ], text
+    env = dict(
+        line.split("=", 1) for line in cell.inside("cat /proc/self/environ | tr '\\0' '\\n'").splitlines()
+    )
     for name in ("PWD", "SHLVL", "_", "OLDPWD"):
         env.pop(name, None)
     assert env == {"FOO": "bar baz", "PATH": PATH, "HOME": "/root"}
@@ -172,11 +174,15 @@ def test_h4_118_119_the_verifier_is_out_of_reach(
     cell.ssh("cat > /tmp/watch.py", input=WATCH)
     cell.inside("S3CRET=1 nohup sleep 30 >/dev/null 2>&1 & nohup python3 /tmp/watch.py >/dev/null 2>&1 &")
     seen = cell.trial / "cell/root/upper/tmp/seen"
-    assert until(lambda: seen.exists() and b"environ" in seen.read_bytes()), "control: the watcher sees a neighbour"
+    assert until(lambda: seen.exists() and b"environ" in seen.read_bytes()), (
+        "control: the watcher sees a neighbour"
+    )
     before = seen.read_bytes().count(b"root/") + seen.read_bytes().count(b"forged")
     assert before == 0
     middle = "su agent -c 'sleep 1'" if su else "sleep 1"
-    graded = cell.grade(f"#!/bin/sh\necho 0 > /logs/verifier/reward.txt\n{middle}\n", env={"TOKEN": "V-S3CRET"})
+    graded = cell.grade(
+        f"#!/bin/sh\necho 0 > /logs/verifier/reward.txt\n{middle}\n", env={"TOKEN": "V-S3CRET"}
+    )
     assert graded["rewards"] == {"reward": 0.0}
     text = seen.read_bytes()
     assert b"V-S3CRET" not in text
@@ -187,7 +193,7 @@ def test_h4_118_119_the_verifier_is_out_of_reach(
 
 def test_h4_120_no_core_of_the_verifier(cell: LiveCell) -> None:
     abort = "for p in $(pgrep -f '^sleep 1[.]7'); do prlimit --pid $p --core=unlimited; kill -ABRT $p; done"
-    cell.inside(f"nohup sh -c \"while :; do {abort}; sleep 0.05; done\" >/dev/null 2>&1 &".replace("$", "\\$"))
+    cell.inside(f'nohup sh -c "while :; do {abort}; sleep 0.05; done" >/dev/null 2>&1 &'.replace("$", "\\$"))
     graded = cell.grade("#!/bin/sh\ncd /tmp\nsleep 1.7 || echo aborted\n")
     assert "aborted" in graded["output"], "control: the signal came"
     assert not list((cell.trial / "cell/root/upper").glob("**/core*"))

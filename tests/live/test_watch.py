@@ -49,6 +49,8 @@ def test_an_operators_shell_is_in_the_record(make_cell: Callable[..., Any]) -> N
     cell = make_cell()
     ssh = ["ssh", "-F", str(cell.trial / "cell" / "ssh_config")]
     assert subprocess.run([*ssh, "operator", "echo hi"], capture_output=True).stdout == b"hi\n"
-    assert '"kind":"intervention","principal":"operator"' in (cell.trial / "cell" / "events.jsonl").read_text()
+    assert (
+        '"kind":"intervention","principal":"operator"' in (cell.trial / "cell" / "events.jsonl").read_text()
+    )
     viewer = subprocess.run([*ssh, "viewer", "echo hi"], capture_output=True)
     assert (viewer.returncode, viewer.stdout) == (126, b"")
