@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a truth table is read by its rows
 from __future__ import annotations
 
 import json
