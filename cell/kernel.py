@@ -130,12 +130,15 @@ def namespace_of(pid: int, kind: str) -> int:
 
 
 def processes_in(pid_namespace: int, mount_namespace: int = 0) -> list[int]:
-    """Return the pids of all processes in a pid namespace (and, unless 0, a mount namespace)."""
+    """Return the pids of all living processes in a pid namespace (and, unless 0, a mount namespace)."""
     found = []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and namespace_of(int(entry.name), "pid") == pid_namespace:
             pid = int(entry.name)
-            if not mount_namespace or namespace_of(pid, "mnt") == mount_namespace:
+            if mount_namespace and namespace_of(pid, "mnt") != mount_namespace:
+                continue
+            # a zombie is nothing any more, but it keeps its namespace until somebody waits for it
+            if (stat_fields(pid) or "X")[0] not in "ZX":
                 found.append(pid)
     return found
 

@@ -59,6 +59,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP = 1, 4, 8, 22
+PR_SET_CHILD_SUBREAPER = 36
 PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_CAP_AMBIENT = 24, 28, 47
 SECBIT_NO_SETUID_FIXUP_LOCKED = (1 << 2) | (1 << 3)
 AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH = -100, 0x8000, 0x1000
@@ -562,6 +563,8 @@ def main() -> None:
     if os.getppid() != parent:
         os._exit(0)
     prctl(PR_SET_DUMPABLE, 0)
+    # so that what bwrap leaves when it is killed is waited for here, not by an init that may be slow
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     control = socket.socket(fileno=int(sys.argv[1]))
     sys.path[:] = []
     sys.meta_path.clear()

@@ -251,19 +251,23 @@ async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
 
 
 async def _end(sandbox: Sandbox, control: socket.socket) -> None:
+    """Kill pid 1, and with it everything inside; the zygote then collects bwrap and ends by itself."""
+    zygote = sandbox._zygote
+    if sandbox.pid and zygote.poll() is None:
+        with suppress(ProcessLookupError):
+            os.kill(sandbox.pid, signal.SIGKILL)
+    else:
+        zygote.kill()
+    try:
+        await asyncio.to_thread(zygote.wait, 5)
+    except subprocess.TimeoutExpired:
+        zygote.kill()
+        await asyncio.to_thread(zygote.wait)
     control.close()
-    pidfd = os.pidfd_open(sandbox.pid) if sandbox.pid and Path(f"/proc/{sandbox.pid}").exists() else -1
-    with suppress(ProcessLookupError):
-        if pidfd >= 0:
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    if pidfd >= 0:
-        os.close(pidfd)
-    sandbox._zygote.kill()
-    await asyncio.to_thread(sandbox._zygote.wait)
-    # pid 1 is dead at once; the kernel ends the rest before it can be waited for
-    while sandbox.pid_namespace and await asyncio.to_thread(_left, sandbox.pid_namespace):
+    # the kernel ends the rest after pid 1 before that can be waited for; this is for a killed zygote
+    while sandbox.pid_namespace and await asyncio.to_thread(_living, sandbox.pid_namespace):
         await asyncio.sleep(0.005)
 
 
-def _left(pid_namespace: int) -> bool:
+def _living(pid_namespace: int) -> bool:
     return bool(kernel.processes_in(pid_namespace))
