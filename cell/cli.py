@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from . import agents, arguments, cells, job, trials
-from .errors import CellError, UsageError
+from .errors import CellError, TaskError, UsageError
 from .plain import plain
 from .records import Verdict
 from .rollout import Settings
@@ -56,6 +56,11 @@ def _run(args: argparse.Namespace) -> int:
         agent=args.agent,
         network=args.network,
     )
+    if args.unsandboxed:
+        pictured = [t for t in good if t.environment.docker_image or t.environment.dockerfile]
+        why = "this task has an image, which cannot be had without a sandbox"
+        bad += [TaskError(t.path / "task.toml", "environment", why) for t in pictured]
+        good = [t for t in good if t not in pictured]
     for error in bad:
         print(f"cell: {plain(str(error))}", file=sys.stderr)
     for task in good:

@@ -107,6 +107,12 @@ class Cell:
         state = self.folder / "root"
         if not self.spec.sandboxed:
             root = roots.Root(Path("/"), ("/",), (), state)
+            for path in (Path("/logs"), Path("/solution")):
+                if path.exists():
+                    raise HarnessError(
+                        f"{path} exists on this machine", remedy="unsandboxed, it would be overwritten"
+                    )
+                stack.callback(shutil.rmtree, path, ignore_errors=True)
         elif self.spec.image_root is None:
             root = roots.prepare_system_root(state, SYSTEM_CACHE)
         else:

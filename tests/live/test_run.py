@@ -228,6 +228,25 @@ def test_s2_a_kill_at_any_moment_leaves_nothing(jobs: Path, victim: str) -> None
         shutil.rmtree(jobs)
 
 
+def test_s6_without_a_sandbox_it_is_said_and_nothing_is_left(tmp_path: Path, jobs: Path) -> None:
+    made, answer = [Path("/logs"), Path("/solution")], Path("/root/hello.txt")
+    assert not any(path.exists() for path in [*made, answer])
+    try:
+        done = run("run", EXAMPLES / "hello-pass", "--unsandboxed", "--jobs-dir", jobs, "--json")
+    finally:
+        answer.unlink(missing_ok=True)
+    (said,) = verdicts(done).values()
+    assert said["rewards"] == {"reward": 1}
+    assert said["causes"][0]["cause"] == "sandbox"  # type: ignore[index]
+    assert "UNSANDBOXED" in done.stderr
+    assert not any(path.exists() for path in made)
+    refused_one = run(
+        "run", HARBOR / "tasks" / "pass", "--unsandboxed", "--network", "no-network", "--jobs-dir", jobs
+    )
+    assert refused_one.returncode == 2
+    assert "has an image" in refused_one.stderr
+
+
 # ── bad input: one clear line, a status, nothing left ─────────────────────────────────────────
 
 

@@ -28,8 +28,8 @@ def test_i1_a_user_that_does_not_exist_is_a_task_error(root: int) -> None:
 
 
 def test_t10_the_workdir_is_made(root: int, tmp_path: Path) -> None:
-    person = identity.resolve(root, "agent", "me", "/work/deep", where=("", ""))
-    assert (tmp_path / "root" / "work" / "deep").is_dir()
+    person = identity.resolve(root, "agent", "me", "/place/deep", where=("", ""))
+    assert (tmp_path / "root" / "place" / "deep").is_dir()
     assert person.who.uid == os.getuid()
     assert person.shells[0] == "/bin/bash"
 
