@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, harbor, kernel
+from . import agents, control, harbor, kernel, runtime
 from .errors import CellError, HarnessError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
 from .records import (
@@ -287,6 +287,7 @@ async def finish(serve: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         serve.kill()
         await serve.wait()
+    runtime.sweep(RUNTIME)
 
 
 async def grade(link: control.Link, task: Task) -> dict[str, Any]:

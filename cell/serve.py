@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from . import argv, control, describe, kernel, layout, sshd, visitor
+from . import argv, control, describe, kernel, layout, runtime, sshd, visitor
 from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, Refused, TaskError
 from .identity import Person, make_directory, resolve
@@ -151,7 +151,8 @@ class Cell:
     def _runtime(self, stack: AsyncExitStack) -> None:
         RUNTIME.mkdir(mode=0o700, exist_ok=True)
         RUNTIME.chmod(0o700)
-        self.runtime.mkdir(mode=0o700)
+        runtime.sweep(RUNTIME)
+        stack.callback(os.close, runtime.claim(self.runtime))
         stack.callback(shutil.rmtree, self.runtime, ignore_errors=True)
         (self.runtime / "trial").write_text(self.spec.trial, "utf-8")
 
