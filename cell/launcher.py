@@ -66,6 +66,7 @@ AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH = -100, 0x8000, 0x1000
 # the same on every architecture since 5.2
 SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT = 428, 429, 430, 431, 432
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(os.uname().machine, 155)
+SYS_RT_SIGACTION = {"x86_64": 13, "aarch64": 134}.get(os.uname().machine, 13)
 SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine, 250)
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441
 # Fixed numbers in bwrap: what it is told, what it tells, what it waits for, and what pid 1 uses.
@@ -551,9 +552,11 @@ class Zygote:
 
 
 def reset_signals() -> None:
-    for number in range(1, signal.NSIG):
+    # by the bare call: glibc keeps 32 and 33 for itself, and an ignored one would be inherited
+    default = ctypes.create_string_buffer(32)
+    for number in range(1, 65):
         if number not in (signal.SIGKILL, signal.SIGSTOP):
-            libc.signal(number, None)
+            libc.syscall(SYS_RT_SIGACTION, number, default, None, 8)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
