@@ -226,6 +226,8 @@ class Session:
             self._backlog_size -= len(self._backlog.popleft())
 
     async def _feed(self) -> None:
+        """Do what the client does until it has gone, also when the process reads no more of it."""
+        reads = True
         while True:
             try:
                 got = await self.client.read()
@@ -236,29 +238,12 @@ class Session:
                 self.resize(*got.resize)
             elif got.signal:
                 self.child.signal(got.signal)
-            elif got.data:
+            elif got.data and reads:
                 self.recording.typed(got.data, self.principal)
-                if not await self._write(got.data):
-                    return
-            elif got.data == b"":
-                if not self.tty and self.stdin >= 0:
-                    os.close(self.stdin)
-                    self.stdin = -1
-                await self._gone()
-                return
-
-    async def _gone(self) -> None:
-        """After the client's last byte: wait for it to go away altogether."""
-        while True:
-            try:
-                got = await self.client.read()
-            except ConnectionError:
-                self.stop("client gone")
-                return
-            if got.resize:
-                self.resize(*got.resize)
-            elif got.signal:
-                self.child.signal(got.signal)
+                reads = await self._write(got.data)
+            elif got.data == b"" and not self.tty and self.stdin >= 0:
+                os.close(self.stdin)
+                self.stdin = -1
 
     async def _write(self, data: bytes) -> bool:
         loop = asyncio.get_running_loop()

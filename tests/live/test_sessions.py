@@ -91,6 +91,19 @@ def test_t2_an_abandoned_command_ends_as_a_group_a_completed_one_leaves_its_chil
     assert len(sleepers(cell, 1234)) == 1
 
 
+def test_t2_a_client_is_missed_also_by_a_command_that_reads_nothing(cell: LiveCell) -> None:
+    with subprocess.Popen(
+        [*config(cell), "agent", "exec 0<&-; exec sleep 4322"], stdin=subprocess.PIPE
+    ) as client:
+        assert until(lambda: sleepers(cell, 4322))
+        assert client.stdin is not None
+        client.stdin.write(b"nobody reads this\n")
+        client.stdin.flush()
+        time.sleep(0.3)  # not for readiness: the bytes must have met a closed pipe
+        client.kill()
+    assert until(lambda: not sleepers(cell, 4322))
+
+
 def test_t3_a_held_shell_keeps_cwd_exports_and_aliases(cell: LiveCell) -> None:
     lines = "cd /tmp\nexport A=1\nshopt -s expand_aliases\nalias hi='echo there'\npwd; echo $A; hi\n"
     done = subprocess.run([*config(cell), "agent"], input=lines, capture_output=True, text=True, timeout=20)
