@@ -19,7 +19,7 @@ setup:  ## install what is missing (asks before sudo) and make .venv
 
 # Status 3 says that some rollouts are ungraded: one of the examples is, by design.
 demo: setup  ## run the example tasks as real cells, then open the cockpit on them
-	@$(if $(ROOT),echo "demo: cells need root, so this runs with sudo",:)
+	@$(if $(ROOT),echo "demo: cells need root: this runs with sudo",:)
 	@$(ROOT) $(BIN)/cell run examples/tasks -a oracle --jobs-dir $(JOBS); status=$$?; \
 	  if [ $$status -ne 0 ] && [ $$status -ne 3 ]; then exit $$status; fi
 	@if [ -t 0 ] && [ -t 1 ]; then $(ROOT) $(BIN)/hudtui $(JOBS); fi
