@@ -23,7 +23,8 @@ from typing import Self
 import msgspec
 
 from cell.errors import HarnessError
-from cell.records import AnyEvent, Fault, Line, encode
+from cell.events import AnyEvent, Fault, Line
+from cell.records import encode
 
 _EMPTY_HASH = b',"hash":""}'
 _HASH_LENGTH = len(_EMPTY_HASH) + 64  # of the member, in bytes

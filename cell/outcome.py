@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from . import harbor, journal
-from .records import CellInfo, Evidence, Fault, Intervention, Limit, TestResult, Verdict, VerdictGiven
+from .events import Fault, Intervention, VerdictGiven
+from .records import CellInfo, Evidence, Limit, TestResult, Verdict
 from .rewards import RewardFault, Rewards
 from .task import Task
 from .verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride

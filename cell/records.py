@@ -1,9 +1,9 @@
 """Every value that is written down, frozen. JSON is only how it travels.
 
-Three files of a trial's `cell/` folder are made of these:
+Three files of a trial's `cell/` folder are made of these and of `events`:
 
     cell.json      CellInfo     where the cell answers, its identity record (rewritten atomically)
-    events.jsonl   Line         one event a line, numbered and hash-chained (append-only)
+    events.jsonl   events.Line  one event a line, numbered and hash-chained (append-only)
     verdict.json   Verdict      (rewritten atomically)
 
 Times are seconds since the epoch (float, UTC); durations are milliseconds (float) where the name
@@ -28,131 +28,6 @@ Certainty = Literal["proved", "shown", "assumed"]
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Base of every record: immutable, built by name."""
-
-
-# ── events ────────────────────────────────────────────────────────────────────────────────────
-
-
-class Event(Record, tag_field="kind", frozen=True, kw_only=True):
-    """Base of what happens in a cell; `kind` in JSON is the tag of the subclass."""
-
-
-class CellStarted(Event, tag="cell", frozen=True, kw_only=True):
-    """The world is up: sessions may come."""
-
-    cell: str
-    task: str
-    agent: str
-    substrate: str
-
-
-class PhaseChanged(Event, tag="phase", frozen=True, kw_only=True):
-    """The rollout moved on. `by` is the principal who asked, or `cell` for the cell itself."""
-
-    phase: PhaseName
-    by: str
-    reason: str = ""
-
-
-class SessionOpened(Event, tag="session", frozen=True, kw_only=True):
-    """A command, shell or terminal started; its recording is `sessions/<n>.cast`."""
-
-    n: int
-    principal: str
-    phase: PhaseName
-    user: str
-    command: str | None
-    tty: bool
-    cols: int = 0
-    rows: int = 0
-    pid: int = 0
-
-
-class SessionClosed(Event, tag="session-end", frozen=True, kw_only=True):
-    """It ended: `exit` or `signal` (the name, as `KILL`), and how much went through it.
-
-    `reason` is empty for a normal end, else why it was stopped (deadline, client gone, sealed).
-    """
-
-    n: int
-    exit: int | None
-    signal: str | None
-    bytes_in: int
-    bytes_out: int
-    ms: float
-    reason: str = ""
-
-
-class GateCall(Event, tag="gate", frozen=True, kw_only=True):
-    """Somebody asked the gate for something; written before it is answered."""
-
-    principal: str
-    method: str
-    detail: str
-    allowed: bool
-    reason: str = ""
-    pid: int = 0
-
-
-class Intervention(Event, tag="intervention", frozen=True, kw_only=True):
-    """An operator changed the rollout; the verdict will say so."""
-
-    principal: str
-    what: str
-    session: int | None = None
-
-
-class Fault(Event, tag="fault", frozen=True, kw_only=True):
-    """Something of ours failed, or the world was not what the task declared."""
-
-    where: str
-    message: str
-
-
-class VerifierRan(Event, tag="verifier", frozen=True, kw_only=True):
-    """One verification. `attempt` counts from 1; `stopped` says what ended it, if not itself."""
-
-    attempt: int
-    exit: int | None
-    signal: str | None
-    ms: float
-    stopped: str = ""
-    evidence: tuple[str, ...] = ()
-
-
-class VerdictGiven(Event, tag="verdict", frozen=True, kw_only=True):
-    """The verdict, in short; the whole is in verdict.json."""
-
-    verdict: Literal["graded", "ungraded"]
-    rewards: dict[str, float] = {}
-    cause: str = ""
-
-
-AnyEvent = (
-    CellStarted
-    | PhaseChanged
-    | SessionOpened
-    | SessionClosed
-    | GateCall
-    | Intervention
-    | Fault
-    | VerifierRan
-    | VerdictGiven
-)
-
-
-class Line(Record, frozen=True, kw_only=True):
-    """One line of events.jsonl.
-
-    `hash` is the SHA-256 (hex) of the line's JSON without its `hash` member, and `prev` the hash of
-    the line before it, so that a line cannot be changed or taken away unseen.
-    """
-
-    seq: int
-    t: float
-    event: AnyEvent
-    prev: str = ""
-    hash: str = ""
 
 
 # ── cell.json ─────────────────────────────────────────────────────────────────────────────────

@@ -26,9 +26,10 @@ import msgspec
 from . import argv, control, describe, kernel, layout, runtime, sshd, visitor
 from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, Refused, TaskError
+from .events import CellStarted
 from .identity import Person, make_directory, resolve
 from .journal import Journal
-from .records import CellInfo, CellStarted, Principal, Process
+from .records import CellInfo, Principal, Process
 from .rewards import copy_tree
 from .sandbox import Plan, hold
 from .substrate import root as roots
@@ -243,7 +244,7 @@ class Cell:
         return msgspec.to_builtins(grading)
 
     async def _conclude(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        from .records import VerdictGiven
+        from .events import VerdictGiven
 
         self.world.record(msgspec.convert(args["verdict"], VerdictGiven))
 

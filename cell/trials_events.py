@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from cell import records
+from cell import events
 from cell.plain import plain
 from cell.trials_files import read_regular, stamp
 
@@ -18,7 +18,7 @@ _TURN = 4 << 20
 _LONGEST = 1 << 20
 _KEPT = 50_000
 
-_decode = msgspec.json.Decoder(records.Line).decode
+_decode = msgspec.json.Decoder(events.Line).decode
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class EventLog:
         self._stamp = (0, 0, 0)
         self._offset = 0
         self._partial = b""
-        self.lines: list[records.Line] = []
+        self.lines: list[events.Line] = []
         self.phase = ""
         self.sessions = 0
         self.touched = False
@@ -76,15 +76,14 @@ class EventLog:
             return
         self.last = line.t
         event = line.event
-        if isinstance(event, records.PhaseChanged):
+        if isinstance(event, events.PhaseChanged):
             self.phase = event.phase
-        elif isinstance(event, records.SessionOpened):
+        elif isinstance(event, events.SessionOpened):
             self.sessions += 1
-        elif isinstance(event, records.Intervention):
+        elif isinstance(event, events.Intervention):
             self.touched = True
-            self.paused = event.what.startswith("pause") or (
-                self.paused and not event.what.startswith("continue")
-            )
+        elif isinstance(event, events.Paused):
+            self.paused = event.paused
         if len(self.lines) < _KEPT:
             self.lines.append(line)
 
@@ -99,21 +98,32 @@ class EventLog:
         return tuple(reversed(found))
 
 
-def describe(event: records.AnyEvent) -> tuple[str, str] | None:
+def describe(event: events.AnyEvent) -> tuple[str, str] | None:
     """Return (kind, words) for an event, None for one that is of no interest at a glance."""
     match event:
-        case records.CellStarted():
+        case events.CellStarted():
             return "start", f"started · {plain(event.agent, limit=40)}"
-        case records.PhaseChanged():
+        case events.PhaseChanged():
             return "phase", _PHASE_WORDS.get(event.phase, event.phase)
-        case records.Intervention():
+        case events.Intervention():
             return "touched", f"{event.principal}: {plain(event.what, limit=60)}"
-        case records.Fault():
+        case events.Fault():
             return "fault", f"{plain(event.where, limit=30)}: {plain(event.message, limit=80)}"
-        case records.VerdictGiven():
+        case events.VerdictGiven():
             rewards = " ".join(f"{plain(k, limit=20)} {v:.2f}" for k, v in event.rewards.items())
             return "verdict", f"{event.verdict} {rewards or plain(event.cause, limit=20)}".strip()
-        case records.GateCall() if not event.allowed:
+        case events.Lease():
+            words = f"session {event.session}: " + (
+                f"{plain(event.holder, limit=40)} has the keyboard"
+                if event.holder
+                else "the keyboard is the agent's"
+            )
+            return "lease", words
+        case events.Paused():
+            return "pause", "the agent waits" if event.paused else "the agent goes on"
+        case events.Egress() if not event.allowed:
+            return "deny", f"{plain(event.host, limit=60)}:{event.port} {plain(event.reason, limit=80)}"
+        case events.GateCall() if not event.allowed:
             return (
                 "refused",
                 f"{event.principal} {plain(event.method, limit=20)}: {plain(event.reason, limit=60)}",

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from cell import records
+from cell import events
 from cell.plain import plain
 from cell.trials_events import EventLog
 from cell.trials_files import entries, inner, is_folder, mtime, read_regular, stamp
@@ -48,8 +48,8 @@ def read_sessions(trial: Path, *, alive: bool = False, log: EventLog | None = No
     """Return the trial's sessions in their order, then what Harbor's agents leave. Never raises."""
     log = log or EventLog(trial / "cell/events.jsonl")
     log.refresh()
-    opened = {line.event.n: line for line in log.lines if isinstance(line.event, records.SessionOpened)}
-    closed = {line.event.n: line.event for line in log.lines if isinstance(line.event, records.SessionClosed)}
+    opened = {line.event.n: line for line in log.lines if isinstance(line.event, events.SessionOpened)}
+    closed = {line.event.n: line.event for line in log.lines if isinstance(line.event, events.SessionClosed)}
     found: list[Session] = []
     for entry in entries(trial / "cell/sessions"):
         stem, _, kind = entry.name.partition(".")
@@ -62,14 +62,14 @@ def read_sessions(trial: Path, *, alive: bool = False, log: EventLog | None = No
 def _ours(
     path: Path,
     n: int,
-    opened: dict[int, records.Line],
-    closed: dict[int, records.SessionClosed],
+    opened: dict[int, events.Line],
+    closed: dict[int, events.SessionClosed],
     alive: bool,
 ) -> Session:
     session = _cast(path, n, f"#{n}")
     line = opened.get(n)
     values = msgspec.structs.asdict(session)
-    if line is not None and isinstance(line.event, records.SessionOpened):
+    if line is not None and isinstance(line.event, events.SessionOpened):
         event = line.event
         values.update(
             command=plain(event.command or "", limit=400) or session.command,

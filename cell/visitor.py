@@ -22,9 +22,10 @@ from pathlib import Path
 
 from . import kernel
 from .errors import HarnessError
+from .events import VerifierRan
 from .evidence import ProgramWatch
 from .identity import Person
-from .records import Record, TestResult, VerifierRan
+from .records import Record, TestResult
 from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
 from .sandbox import Child, Ended, StartFailed
 from .session import Input, Pipes

@@ -15,20 +15,11 @@ from typing import Literal
 
 from . import argv, gate
 from .errors import HarnessError, Refused
+from .events import AnyEvent, Fault, GateCall, Intervention, PhaseChanged, SessionClosed, SessionOpened
 from .identity import Person
 from .journal import Journal
 from .recording import Recording
-from .records import (
-    AnyEvent,
-    Fault,
-    GateCall,
-    Intervention,
-    PhaseChanged,
-    PhaseName,
-    Principal,
-    SessionClosed,
-    SessionOpened,
-)
+from .records import PhaseName, Principal
 from .sandbox import Child, Ended, Sandbox, StartFailed
 from .session import Client, Outcome, Pipes, Session
 

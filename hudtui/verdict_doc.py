@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cell import records
+from cell import events, records
 from cell.plain import plain
 from cell.trials import Job, Trial
 from cell.trials_events import EventLog, describe
@@ -148,13 +148,13 @@ def _tests(trial: Trial, *, limit: int) -> list[Line]:
 def _operator(trial: Trial) -> list[Line]:
     log = EventLog(Path(trial.path) / "cell/events.jsonl")
     log.refresh()
-    did = [one for one in log.lines if isinstance(one.event, (records.Intervention, records.Fault))]
+    did = [one for one in log.lines if isinstance(one.event, (events.Intervention, events.Fault))]
     if not did:
         return []
     found = [line(("Touched and troubled", "head"))]
     for one in did[:200]:
         said = describe(one.event)
-        role = "accent" if isinstance(one.event, records.Intervention) else "warn"
+        role = "accent" if isinstance(one.event, events.Intervention) else "warn"
         found.append(
             line(
                 (f"  {clock(one.t)}  ", "muted"),
@@ -200,7 +200,7 @@ def spans_of(trial: Trial) -> list[PhaseSpan]:
     path = Path(trial.path)
     log = EventLog(path / "cell/events.jsonl")
     log.refresh()
-    changes = [(one.t, one.event.phase) for one in log.lines if isinstance(one.event, records.PhaseChanged)]
+    changes = [(one.t, one.event.phase) for one in log.lines if isinstance(one.event, events.PhaseChanged)]
     if not changes:
         return list(phases_of(load_object(path / "result.json")))
     begin = log.lines[0].t

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from cell import records
+from cell import events, records
 from cell.records import Cause, CellInfo, Evidence, Process, TestResult, Verdict
 
 NOW = 1796075400.0
@@ -55,7 +55,7 @@ def trial(
     kept: bool = False,
     finished: bool | None = None,
     sessions: Sequence[Cast] = (),
-    events: Sequence[records.AnyEvent] = (),
+    happened: Sequence[events.AnyEvent] = (),
     output: str = "",
 ) -> Path:
     """Write one trial folder; it ended `ago` seconds before NOW and took `took` seconds."""
@@ -82,7 +82,14 @@ def trial(
     )
     (path / "cell/cell.json").write_bytes(records.encode(info))
     _events(
-        path, start=start, took=took, phase=phase, agent=agent, sessions=sessions, events=events, done=done
+        path,
+        start=start,
+        took=took,
+        phase=phase,
+        agent=agent,
+        sessions=sessions,
+        happened=happened,
+        done=done,
     )
     for n, session in enumerate(sessions, 1):
         cast(path / f"cell/sessions/{n}.cast", session, n, start)
@@ -114,20 +121,20 @@ def _events(
     phase: records.PhaseName,
     agent: str,
     sessions: Sequence[Cast],
-    events: Sequence[records.AnyEvent],
+    happened: Sequence[events.AnyEvent],
     done: bool,
 ) -> None:
-    told: list[tuple[float, records.AnyEvent]] = [
-        (0.0, records.CellStarted(cell=path.name[-7:], task=path.name, agent=agent, substrate="local")),
-        (0.0, records.PhaseChanged(phase="starting", by="cell")),
-        (0.02, records.PhaseChanged(phase="agent", by="runner")),
+    told: list[tuple[float, events.AnyEvent]] = [
+        (0.0, events.CellStarted(cell=path.name[-7:], task=path.name, agent=agent, substrate="local")),
+        (0.0, events.PhaseChanged(phase="starting", by="cell")),
+        (0.02, events.PhaseChanged(phase="agent", by="runner")),
     ]
     for n, session in enumerate(sessions, 1):
         at = 0.1 + n
         told.append(
             (
                 at,
-                records.SessionOpened(
+                events.SessionOpened(
                     n=n,
                     principal="agent",
                     phase=session.phase,
@@ -141,15 +148,15 @@ def _events(
         )
         if session.exit is not None:
             ms = 1000 * max((t for t, _ in session.output), default=0.0)
-            ended = records.SessionClosed(n=n, exit=session.exit, signal=None, bytes_in=0, bytes_out=0, ms=ms)
+            ended = events.SessionClosed(n=n, exit=session.exit, signal=None, bytes_in=0, bytes_out=0, ms=ms)
             told.append((at + ms / 1000, ended))
     order: tuple[records.PhaseName, ...] = ("agent", "sealed", "verifier", "finished", "closed")
     reached = order.index(phase) if phase in order else 0
     for step, share in zip(order[1 : reached + 1], (0.8, 0.81, 0.99, 1.0), strict=False):
-        told.append((took * share, records.PhaseChanged(phase=step, by="runner")))
-    told += [(took * 0.5, event) for event in events]
+        told.append((took * share, events.PhaseChanged(phase=step, by="runner")))
+    told += [(took * 0.5, event) for event in happened]
     told.sort(key=lambda item: item[0])
-    lines = [records.encode(records.Line(seq=n, t=start + t, event=e)) for n, (t, e) in enumerate(told, 1)]
+    lines = [records.encode(events.Line(seq=n, t=start + t, event=e)) for n, (t, e) in enumerate(told, 1)]
     (path / "cell/events.jsonl").write_bytes(b"".join(one + b"\n" for one in lines))
     assert done or phase != "closed"
 
@@ -292,7 +299,7 @@ def build(jobs: Path) -> Path:
         verdict=_FLASK,
         output=_FLASK_OUTPUT,
         sessions=(_LS, _SHELL._replace(exit=0)),
-        events=(records.Fault(where="network", message="the way out refused wheels.example:443"),),
+        happened=(events.Fault(where="network", message="the way out refused wheels.example:443"),),
     )
     agents_doing = Cause(cause="agent", certainty="shown", summary="5 of 36 tests failed")
     trial(
@@ -334,7 +341,7 @@ def build(jobs: Path) -> Path:
         took=320,
         ago=1500,
         verdict=_graded(1.0, n=3, touched=True, causes=(typed,)),
-        events=(records.Intervention(principal="operator", what="typed 12 characters", session=1),),
+        happened=(events.Intervention(principal="operator", what="typed 12 characters", session=1),),
     )
     trial(job, "pytorch-cli", "a0e7712", agent="terminus-2", phase="agent", took=240, ago=10800)
     return job

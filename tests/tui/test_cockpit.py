@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from cell import records
-from cell.records import Cause, Evidence, PhaseChanged, Verdict
+from cell.events import PhaseChanged
+from cell.records import Cause, Evidence, Verdict
 from hudtui.chrome import footer_runs, place_of
 from hudtui.doc import line, wrap
 from hudtui.fleet_rows import ago, columns, duration
@@ -187,7 +188,7 @@ async def test_no_text_from_inside_reaches_the_screen_unparsed(tmp_path: Path, c
         verdict=verdict,
         output=EVIL * 3,
         sessions=[Cast(EVIL, [(0.1, "hi\n")], tty=False)],
-        events=[PhaseChanged(phase="agent", by=EVIL, reason=EVIL)],
+        happened=[PhaseChanged(phase="agent", by=EVIL, reason=EVIL)],
     )
     async with cockpit(tmp_path / "jobs") as hud:
         for keys in (

@@ -7,7 +7,7 @@ import pytest
 
 from cell import journal, rollout
 from cell.errors import HarnessError
-from cell.records import GateCall, PhaseChanged
+from cell.events import GateCall, PhaseChanged
 from cell.sandbox import Sandbox
 from cell.workspace import Workspace
 

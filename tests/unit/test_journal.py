@@ -12,8 +12,8 @@ import pytest
 
 from cell import journal
 from cell.errors import HarnessError
+from cell.events import AnyEvent, CellStarted, Fault, GateCall, PhaseChanged, VerdictGiven
 from cell.journal import Journal, Tail
-from cell.records import AnyEvent, CellStarted, Fault, GateCall, PhaseChanged, VerdictGiven
 
 EVENTS: list[AnyEvent] = [
     CellStarted(cell="abc", task="t", agent="oracle", substrate="local"),
@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_the_file_whole_and_a_later_append_works(path: Path) 
 def test_a_killed_writer_loses_at_most_the_line_being_written(path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from cell.journal import Journal; from cell.records import Fault\n"
+        "from cell.journal import Journal; from cell.events import Fault\n"
         "book = Journal(Path(sys.argv[1]))\n"
         "while True: print(book.append(Fault(where='x', message='y' * 5000)).seq, flush=True)"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from cell import control, gate, journal, sshd
 from cell.errors import HarnessError, Refused
-from cell.records import GateCall
+from cell.events import GateCall
 from cell.sandbox import Plan, hold
 from cell.workspace import Workspace
 

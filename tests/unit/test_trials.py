@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cell import records, trials
+from cell import events, records, trials
 from cell.records import Process, Verdict
 from cell.trials_events import EventLog
 from cell.trials_files import inside, load_object, read_regular, when
@@ -235,8 +235,8 @@ def test_events_are_read_once_and_a_torn_line_waits(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     log = EventLog(path)
     assert not log.refresh()
-    one = records.encode(records.Line(seq=1, t=1.0, event=records.PhaseChanged(phase="agent", by="runner")))
-    two = records.encode(records.Line(seq=2, t=2.0, event=records.PhaseChanged(phase="sealed", by="runner")))
+    one = records.encode(events.Line(seq=1, t=1.0, event=events.PhaseChanged(phase="agent", by="runner")))
+    two = records.encode(events.Line(seq=2, t=2.0, event=events.PhaseChanged(phase="sealed", by="runner")))
     path.write_bytes(one + b"\n" + two[:20])
     assert log.refresh()
     assert (log.phase, len(log.lines)) == ("agent", 1)
@@ -258,7 +258,10 @@ def test_pause_and_continue_are_seen(tmp_path: Path) -> None:
         "aaaaaaa",
         serve=this_process(),
         phase="agent",
-        events=(records.Intervention(principal="operator", what="paused"),),
+        happened=(
+            events.Paused(paused=True, by="operator"),
+            events.Intervention(principal="operator", what="paused the agent"),
+        ),
     )
     assert trials.read_trial(path, now=NOW).state == "paused"
     assert trials.read_trial(path, now=NOW).touched

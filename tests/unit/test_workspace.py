@@ -7,7 +7,7 @@ import pytest
 
 from cell import journal
 from cell.errors import Refused
-from cell.records import GateCall
+from cell.events import GateCall
 from cell.sandbox import Sandbox
 from cell.workspace import Workspace
 
