@@ -23,6 +23,8 @@ def plain(text: str | bytes, *, limit: int = 2000) -> str:
     if isinstance(text, bytes):
         text = text[: 4 * limit + 4].decode("utf-8", "replace")
     cut = len(text) > limit
+    if not cut and text.isprintable():
+        return text
     shown = "".join(_show(char) for char in text[:limit])
     return shown[: limit - 1] + "…" if cut or len(shown) > limit else shown
 

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.timer import Timer
 
+from cell.filters import FilterError, parse
 from cell.trials import Trial
 from cell.trials_sessions import read_sessions
 from hudtui.chrome import Bar
 from hudtui.doc import Doc
-from hudtui.filters import FilterError, parse
 from hudtui.fleet_rows import GROUPS, cells, columns, event_runs, grouped, job_line, order, values
 from hudtui.look import Run
 from hudtui.screens import DocScreen, MenuScreen

@@ -17,7 +17,7 @@ LONGEST = 350
 LONG = {"launcher"}
 
 # Values and decisions: they can be tested with `==` because they touch nothing.
-PURE = {"errors", "records", "plain", "task", "policy", "argv", "verdict", "rewards", "harbor"}
+PURE = {"errors", "records", "plain", "filters", "task", "policy", "argv", "verdict", "rewards", "harbor"}
 HANDS = {"asyncio", "socket", "subprocess", "threading", "ctypes", "docker", "asyncssh"}
 # Started beside the agent's root, where a package found late would be the agent's.
 ALONE = {"launcher"}

@@ -31,6 +31,19 @@ FIELDS = (
     "job",
     "tests",
     "age",
+    "way",
+    "session",
+    "method",
+    "port",
+    "sni",
+    "path",
+    "rule",
+    "class",
+    "process",
+    "pid",
+    "sent",
+    "received",
+    "ms",
 )
 
 Values = Mapping[str, str | float | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hudtui.filters import FilterError, parse
+from cell.filters import FilterError, parse
 
 ROW = {
     "task": "flask-4045",
