@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-View = Literal["fleet", "sessions", "verdict", "detail"]
+View = Literal["fleet", "sessions", "commands", "egress", "identity", "verdict", "replay", "detail"]
 VIEWS: tuple[View, ...] = ("fleet", "sessions", "verdict")
 EVERYWHERE: tuple[View, ...] = (*VIEWS, "detail")
 
@@ -125,14 +125,11 @@ MISSING: dict[str, str] = {
 }
 """What is missing for a view of SCREENS that this version does not have, in one line."""
 
-TABS: tuple[tuple[str, str, bool], ...] = (
-    ("1", "Fleet", True),
-    ("2", "Sessions", True),
-    ("3", "Commands", False),
-    ("4", "Egress", False),
-    ("5", "Identity", False),
-    ("6", "Verdict", True),
-    ("7", "Replay", False),
+TABS: tuple[tuple[str, str, bool], ...] = tuple(
+    (str(n), name, name.casefold() in VIEWS)
+    for n, name in enumerate(
+        ("Fleet", "Sessions", "Commands", "Egress", "Identity", "Verdict", "Replay"), start=1
+    )
 )
 """The view bar: key, name, and whether this version has it."""
 

@@ -45,6 +45,9 @@ class HudView(Container):
     def leave(self) -> None:
         """The view goes to the back."""
 
+    def search(self, text: str) -> None:
+        """Find a text, in a view that has something to search."""
+
     def back(self) -> bool:
         """Undo one thing (a filter, a detail); say whether there was one."""
         if self.zoomed:

@@ -1,0 +1,122 @@
+"""What the cockpit knows: the folders as they were at the last look, and the cell in scope."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from textual.app import App
+
+from cell.plain import plain
+from cell.trials import Reader, Snapshot, Trial
+from hudtui.actions import View
+from hudtui.chrome import Bar, footer_runs, header_runs, place_of
+from hudtui.engine import EngineFactory, TerminalEngine
+from hudtui.fleet_rows import counted
+from hudtui.look import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT
+from hudtui.screens import bindings
+from hudtui.view_fleet import FleetView
+from hudtui.views import HudView
+
+
+def ghostty(cols: int, rows: int) -> TerminalEngine:
+    """Make a real engine; the import costs 0.3 s and waits until a terminal is shown."""
+    from hudtui.ghostty import GhosttyEngine
+
+    return GhosttyEngine(cols, rows)
+
+
+class Looking(App[None]):
+    """Reads the folders again and again, and fills header and footer.
+
+    `clock` gives epoch seconds. `poll` is the pause between two looks in seconds, 0 for none but the
+    first (tests look by hand); `fps` how often terminals are drawn, 0 likewise.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path | str],
+        *,
+        engine: EngineFactory = ghostty,
+        clock: Callable[[], float] = time.time,
+        poll: float = 1.0,
+        fps: float = 30.0,
+        theme: str = DARK.name,
+        start_filter: str = "",
+    ) -> None:
+        super().__init__()
+        self.engine, self.clock, self.fps = engine, clock, fps
+        self._poll, self._start_filter = poll, start_filter
+        self._reader = Reader(paths, clock=clock)
+        self.snapshot = Snapshot()
+        self.scope: str | None = None
+        self.view: View = "fleet"
+        self._looking = False
+        self._flashing = False
+        for each in (DARK, LIGHT):
+            self.register_theme(each)
+        self.theme = theme
+        self.ansi_theme_dark, self.ansi_theme_light = ANSI_DARK, ANSI_LIGHT
+        self.views: dict[View, HudView] = {}
+        for binding in bindings():
+            self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
+
+    @property
+    def fleet(self) -> FleetView:
+        """The table of cells, which every other view is entered from."""
+        view = self.views["fleet"]
+        assert isinstance(view, FleetView)
+        return view
+
+    @property
+    def current(self) -> HudView:
+        """The view in front."""
+        return self.views[self.view]
+
+    def look(self) -> None:
+        """Read the folders now."""
+        self._took(self._reader.scan())
+
+    async def _look_again(self) -> None:
+        if self._looking:
+            return
+        self._looking = True
+        try:
+            snapshot = await asyncio.to_thread(self._reader.scan)
+        finally:
+            self._looking = False
+        if self.is_running:
+            self._took(snapshot)
+
+    def _took(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.fleet.looked(snapshot.trials)
+        if self.scope is not None and self.scoped is None:
+            self.flash(f"{plain(Path(self.scope).name)} is gone")
+            self.scope = None
+        self.header()
+        self.current.update()
+
+    @property
+    def scoped(self) -> Trial | None:
+        """The one cell that views 2 to 7 are about; None for all."""
+        if self.scope is None:
+            return None
+        return next((trial for trial in self.snapshot.trials if trial.path == self.scope), None)
+
+    def header(self) -> None:
+        """Fill the header."""
+        place = place_of(self.snapshot.jobs, self._reader.paths)
+        counts = counted(self.snapshot.jobs)
+        self.query_one("#header", Bar).show(header_runs(counts, place, self.scoped, self.size.width))
+
+    def _footer(self) -> None:
+        self._flashing = False
+        self.query_one("#footer", Bar).show(footer_runs(self.view, self.size.width - 2))
+
+    def flash(self, text: str) -> None:
+        """Say something on the footer until the next key."""
+        self._flashing = True
+        self.query_one("#footer", Bar).show([(plain(text, limit=300), "warn")])
