@@ -46,6 +46,9 @@ FIELDS = (
     "ms",
 )
 
+WHOLE = ""
+"""Under this name a row may carry all its text in lower case: words are then looked for there, at once."""
+
 Values = Mapping[str, str | float | None]
 Predicate = Callable[[Values], bool]
 
@@ -120,7 +123,11 @@ def _term(item: str) -> Predicate:
     match = _TERM.fullmatch(item)
     if item.startswith('"') or match is None:
         wanted = _bare(item)
-        return lambda row: any(wanted in _text(value) for value in row.values())
+        return lambda row: (
+            wanted in str(row[WHOLE])
+            if WHOLE in row
+            else any(wanted in _text(value) for value in row.values())
+        )
     field, sign, raw = match[1].casefold(), match[2], match[3]
     if field not in FIELDS:
         raise FilterError(f"no field is called `{field}`")
