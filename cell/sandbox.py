@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import array
 import asyncio
-import json
+import marshal
 import os
 import platform
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from . import kernel, seccomp
 from .child import Child, Ended, StartFailed, Who
 from .errors import HarnessError
+from .launching import Launcher
 from .records import Namespace
 
 __all__ = ["Child", "Ended", "Plan", "Sandbox", "StartFailed", "Who", "hold", "init_program"]
@@ -161,7 +160,7 @@ def _send(control: socket.socket, document: dict[str, Any], descriptors: list[in
     memory = os.memfd_create("request", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(memory), "wb") as file:
-            file.write(json.dumps(document).encode())
+            file.write(marshal.dumps(document))
         control.sendmsg(
             [b"R"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory, *descriptors]))]
         )
@@ -188,31 +187,21 @@ def init_program() -> bytes:
 
 
 @asynccontextmanager
-async def hold(plan: Plan) -> AsyncIterator[Sandbox]:
-    """Hold a sandbox; see the module.
+async def hold(plan: Plan, launcher: Launcher | None = None) -> AsyncIterator[Sandbox]:
+    """Hold a sandbox; see the module. A `launcher` that was started before saves its start.
 
     Errors: HarnessError with bubblewrap's own words when it cannot be had.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None and plan.root is not None:
         raise HarnessError("bubblewrap is missing", remedy="install the package bubblewrap")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    launcher = Path(__file__).with_name("launcher.py")
-    zygote = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-X", "utf8", str(launcher), str(theirs.fileno())],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    theirs.close()
-    sandbox = Sandbox(plan, zygote, ours)
+    launcher = launcher or Launcher.start()
+    sandbox = Sandbox(plan, launcher.process, launcher.control)
     try:
-        await _start(sandbox, ours, bwrap or "")
+        await _start(sandbox, launcher.control, bwrap or "")
         yield sandbox
     finally:
-        await _end(sandbox, ours)
+        await _end(sandbox, launcher.control)
 
 
 async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
@@ -236,7 +225,11 @@ async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(2 * _READY_TIMEOUT):
-            reply = json.loads(await loop.sock_recv(control, 1 << 16) or b'{"error": "the launcher died"}')
+            said = await loop.sock_recv(control, 1 << 16)
+            # our own child's words
+            reply: dict[str, Any] = (
+                marshal.loads(said) if said else {"error": "the launcher died"}  # noqa: S302
+            )
     except TimeoutError:
         raise HarnessError("the sandbox did not become ready in time") from None
     finally:

@@ -78,7 +78,10 @@ def prepare_system_root(state: Path, cache: Path | None = None) -> Root:
         _link(inner / "lower", Path("/", name))
         layers = "lower"
         if name == "usr":
-            skeleton.write_local(inner / "mask")
+            if cache is not None:
+                _link(inner / "mask", skeleton.mask_of(lower.resolve()))
+            else:
+                skeleton.write_local(inner / "mask")
             layers = "mask:lower"
         _overlay(inner, like=Path("/", name), layers=layers, target=merged / name)
         mounts.append(f"/{name}")
@@ -92,9 +95,10 @@ def release(root: Root) -> None:
         _libc.umount2(os.fsencode(f"{root.path}{mount}"), _MNT_DETACH)
     for _, upper in root.diffs:
         shutil.rmtree(upper.parent / "work", ignore_errors=True)
+        for layer in ("mask", "lower"):
+            if (upper.parent / layer).is_symlink():
+                (upper.parent / layer).unlink()
         shutil.rmtree(upper.parent / "mask", ignore_errors=True)
-        if (upper.parent / "lower").is_symlink():
-            (upper.parent / "lower").unlink()
     shutil.rmtree(root.state / "lower", ignore_errors=True)
     with contextlib.suppress(OSError):
         root.path.rmdir()

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from pathlib import Path
 
 _PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -140,29 +141,36 @@ def shared(cache: Path) -> Path:
     with (cache / "system.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
+            write_local(mask_of(folder))
             write(folder)
     return folder
+
+
+def mask_of(folder: Path) -> Path:
+    """Return where the layer that hides /usr/local lies, for a folder that `shared` made."""
+    return folder.with_name(folder.name + ".mask")
 
 
 def _fingerprint() -> str:
     """What the folder depends on, in 16 hex digits: this file; names, times and sizes of what is copied."""
     state = hashlib.sha256(Path(__file__).read_bytes())
+    # plain strings: as Path objects these thousand names took longer than the mounts
     for pattern in _COPIED.split():
-        for source in sorted(Path("/etc").glob(pattern)):
-            folders = [source] if source.is_dir() and not source.is_symlink() else []
-            _add(state, source)
+        for source in sorted(map(str, Path("/etc").glob(pattern))):
+            there = os.lstat(source)
+            state.update(_told(source, there))
+            folders = [source] if stat.S_ISDIR(there.st_mode) else []
             while folders:
                 for entry in sorted(os.scandir(folders.pop()), key=lambda entry: entry.name):
-                    _add(state, Path(entry.path))
+                    state.update(_told(entry.path, entry.stat(follow_symlinks=False)))
                     if entry.is_dir(follow_symlinks=False):
-                        folders.append(Path(entry.path))
+                        folders.append(entry.path)
     state.update(repr((program_folders(), [os.path.realpath(f"/{name}") for name in _PROGRAMS])).encode())
     return state.hexdigest()[:16]
 
 
-def _add(state: hashlib._Hash, path: Path) -> None:
-    there = path.lstat()
-    state.update(f"{path}\0{there.st_mode}\0{there.st_mtime_ns}\0{there.st_size}\n".encode())
+def _told(path: str, there: os.stat_result) -> bytes:
+    return f"{path}\0{there.st_mode}\0{there.st_mtime_ns}\0{there.st_size}\n".encode()
 
 
 def write_local(folder: Path) -> None:

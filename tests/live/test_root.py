@@ -121,7 +121,7 @@ print(json.dumps([other.splitlines()[0], under, sorted(os.listdir(cache)), insid
 """
     other, under, cached, seen = run(tmp_path / "cells", script, str(tmp_path / "cache"))
     assert other == "root:x:0:0::/root:/bin/bash"
-    assert cached == [Path(under).name, "system.lock"]
+    assert cached == [Path(under).name, Path(under).name + ".mask", "system.lock"]
     assert "uid=1000(agent)" in seen
     assert (tmp_path / "cache" / cached[0] / "etc/passwd").read_text().startswith("root:")
 

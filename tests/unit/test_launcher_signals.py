@@ -7,7 +7,7 @@ import sys
 # In a process of its own: pytest's must keep its signals, and may have threads, which must not fork.
 _CHILD = """
 import json, os, signal
-from cell import launcher
+from cell.launcher import join
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, lambda *_: None)
 signal.signal(signal.SIGRTMIN, signal.SIG_IGN)
@@ -17,7 +17,7 @@ def masks():
     return {k: int(v, 16) for k, _, v in (l.partition(":") for l in lines) if k in ("SigIgn", "SigCgt", "SigBlk")}
 end, other = os.pipe()
 if os.fork() == 0:
-    launcher.reset_signals()
+    join.reset_signals()
     os.write(other, json.dumps(masks()).encode())
     os._exit(0)
 os.wait()
@@ -36,7 +36,7 @@ def test_a_program_of_the_world_begins_with_no_signal_ignored_caught_or_blocked(
 
 
 def test_importing_it_does_nothing() -> None:
-    code = "import os, cell.launcher; print(len(os.listdir('/proc/self/task')), os.listdir('/proc/self/fd'))"
+    code = "import os, cell.launcher.zygote; print(len(os.listdir('/proc/self/task')), os.listdir('/proc/self/fd'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "1 ['0', '1', '2', '3']\n"  # 3 is the listing's own

@@ -1,264 +1,34 @@
-"""The zygote: holds a sandbox, and starts every process that joins it.
-
-Run as `python -I -S launcher.py FD`, FD being a SOCK_SEQPACKET socket to the serving process. It is
-a single file of the standard library alone, because what it does after `setns` happens in a root
-that the agent can write: whatever Python would still load from there (a module, a codec, an NSS
-library) would run with every capability of the sandbox. So everything is imported first, then the
-import system is emptied, and strings are made bytes before joining (FACTS: a late import is fatal).
-
-Requests are one packet with one JSON document in an attached memfd, and further descriptors:
-
-    {"op": "hold",  …}                     fds: init program, seccomp-free           → one JSON reply
-    {"op": "spawn", …}  fds: channel, [stdin, stdout, stderr], [view mounts…]        → see below
-
-A spawned process is told about on its own channel (SOCK_SEQPACKET), one packet each:
-
-    b"M" + fd         the master of its terminal (only with a terminal)
-    b"P<pid>"         its pid, as the substrate sees it
-    b"S<inode>"       about to exec, in this mount namespace
-    b"E<stage>:<errno>"   it could not be started
-    b"X<code>" | b"K<signal>"   it ended
-
-The process tree: serve → zygote (dies with serve) → bwrap → pid 1; and per session a *warden*, which
-joined the namespaces, stays outside the pid namespace and waits for the one process it forked in.
-"""
+"""The one process that forks all others; see the package."""
 
 from __future__ import annotations
 
 import array
-import ctypes
 import errno
 import fcntl
-import gc
-import json
+import marshal
 import os
 import resource
 import select
 import signal
 import socket
 import struct
-import sys
 import termios
 from collections.abc import Callable
 from typing import Any
 
-libc = ctypes.CDLL(None, use_errno=True)
-
-CLONE_NEWNS = 0x00020000
-# user first: it gives the power to join the rest; mnt last: after it the root is the agent's.
-NAMESPACES = (
-    ("user", 0x10000000),
-    ("ipc", 0x08000000),
-    ("uts", 0x04000000),
-    ("net", 0x40000000),
-    ("cgroup", 0x02000000),
-    ("pid", 0x20000000),
-    ("mnt", CLONE_NEWNS),
+from .join import drop, join, reset_signals
+from .syscalls import (
+    NAMESPACES,
+    PR_SET_DUMPABLE,
+    PR_SET_PDEATHSIG,
+    SYS_KEYCTL,
+    libc,
+    prctl,
 )
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
-MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP = 1, 4, 8, 22
-PR_SET_CHILD_SUBREAPER = 36
-PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_CAP_AMBIENT = 24, 28, 47
-SECBIT_NO_SETUID_FIXUP_LOCKED = (1 << 2) | (1 << 3)
-AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH = -100, 0x8000, 0x1000
-# the same on every architecture since 5.2
-SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT = 428, 429, 430, 431, 432
-SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(os.uname().machine, 155)
-SYS_RT_SIGACTION = {"x86_64": 13, "aarch64": 134}.get(os.uname().machine, 13)
-SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine, 250)
-TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441
+from .view import build_view, harden, open_terminal
+
 # Fixed numbers in bwrap: what it is told, what it tells, what it waits for, and what pid 1 uses.
 ARGS_FD, INFO_FD, BLOCK_FD, READY_FD, INIT_FD = 3, 4, 5, 6, 9
-
-MASKED_DIRS = (b"/proc/acpi", b"/proc/scsi", b"/proc/asound")
-MASKED_FILES = (
-    b"/proc/interrupts",
-    b"/proc/kcore",
-    b"/proc/keys",
-    b"/proc/latency_stats",
-    b"/proc/timer_list",
-    b"/proc/timer_stats",
-    b"/proc/sched_debug",
-)
-READ_ONLY = (b"/proc/sys", b"/proc/bus", b"/proc/fs", b"/proc/irq", b"/proc/sysrq-trigger")
-
-
-def check(result: int, what: str) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, what)
-    return result
-
-
-def mount(source: bytes, target: bytes, kind: bytes | None, flags: int, data: bytes | None = None) -> None:
-    check(libc.mount(source, target, kind, ctypes.c_ulong(flags), data), "mount")
-
-
-def prctl(option: int, a: int = 0, b: int = 0) -> None:
-    check(libc.prctl(option, ctypes.c_ulong(a), ctypes.c_ulong(b), 0, 0), "prctl")
-
-
-class _Header(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
-
-
-class _Data(ctypes.Structure):
-    _fields_ = [
-        ("effective", ctypes.c_uint32),
-        ("permitted", ctypes.c_uint32),
-        ("inheritable", ctypes.c_uint32),
-    ]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
-
-
-def set_capabilities(permitted: int, effective: int, inheritable: int) -> None:
-    header, data = _Header(0x20080522, 0), (_Data * 2)()
-    for word in (0, 1):
-        shift = 32 * word
-        data[word].effective = effective >> shift & 0xFFFFFFFF
-        data[word].permitted = permitted >> shift & 0xFFFFFFFF
-        data[word].inheritable = inheritable >> shift & 0xFFFFFFFF
-    check(libc.capset(ctypes.byref(header), data), "capset")
-
-
-def drop(who: dict[str, Any], bpf: bytes) -> None:
-    """Become the session's user with exactly its capabilities.
-
-    The filter goes in while CAP_SYS_ADMIN is still held: later it would need no_new_privs, and
-    with that no setuid program of the image would work.
-    """
-    bounding: int = who["bounding"]
-    ambient: int = who["ambient"]
-    uid: int = who["uid"]
-    for capability in range(64):
-        # EINVAL is the end of the kernel's list
-        if not bounding >> capability & 1 and libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
-            break
-    if bpf:
-        program = _Program(len(bpf) // 8, bpf)
-        check(libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "seccomp")
-    os.setgroups(who["groups"])
-    if uid:
-        prctl(PR_SET_KEEPCAPS, 1)
-    os.setresgid(who["gid"], who["gid"], who["gid"])
-    os.setresuid(uid, uid, uid)
-    if who["securebits"]:
-        prctl(PR_SET_SECUREBITS, who["securebits"])
-    if uid:
-        # CAP_SETPCAP is still permitted here only to set the ambient set; then it is gone
-        set_capabilities(ambient, ambient, ambient)
-    else:
-        set_capabilities(bounding, bounding, ambient)
-    for capability in range(64):
-        if ambient >> capability & 1:
-            check(libc.prctl(PR_CAP_AMBIENT, 2, capability, 0, 0), "ambient")
-
-
-def join(spaces: list[tuple[int, int]]) -> None:
-    for descriptor, flag in spaces:
-        check(libc.setns(descriptor, flag), "setns")
-
-
-def harden(mounts: list[bytes]) -> None:
-    """Give the held root what docker gives: set-id programs work, /proc and /sys cannot be written.
-
-    bwrap mounts every bind nosuid; a fresh sysfs shows this network namespace's interfaces only.
-    """
-    for target in mounts:
-        mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_NODEV)
-    for target in READ_ONLY:
-        if os.path.exists(target):
-            mount(target, target, None, MS_BIND | MS_REC)
-            mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    for target in MASKED_FILES:
-        if os.path.exists(target):
-            mount(b"/dev/null", target, None, MS_BIND)
-    for target in MASKED_DIRS:
-        if os.path.isdir(target):
-            mount(b"tmpfs", target, b"tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    if os.path.isdir(b"/sys/kernel"):
-        # the kernel grants a new sysfs only where one is still to be seen; then the old one goes,
-        # with the substrate's control groups that stand below it
-        context = check(libc.syscall(SYS_FSOPEN, b"sysfs", 1), "fsopen")
-        check(libc.syscall(SYS_FSCONFIG, context, 6, None, None, 0), "fsconfig")
-        attributes = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-        fresh = check(libc.syscall(SYS_FSMOUNT, context, 1, attributes), "fsmount")
-        check(libc.umount2(b"/sys", MNT_DETACH), "umount")
-        check(libc.syscall(SYS_MOVE_MOUNT, fresh, b"", AT_FDCWD, b"/sys", 4), "move_mount")
-        if os.path.isdir(b"/sys/firmware"):
-            mount(b"tmpfs", b"/sys/firmware", b"tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
-
-
-def build_view(entries: list[tuple[bytes, int]]) -> None:
-    """Give this process a root of its own: the sandbox's entries, and `entries` on top.
-
-    Each of `entries` is a directory's path (`/tests`, `/logs/verifier`) and a detached mount that
-    the serving process filled. Nobody else has them, not even the empty folders (promise H4).
-    `/proc` is where the new root is put together, because it is there in every image.
-    """
-    check(libc.unshare(CLONE_NEWNS), "unshare")
-    mount(b"none", b"/", None, MS_REC | MS_PRIVATE)
-    proc = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, b"/proc", 1 | AT_RECURSIVE), "open_tree")
-    new = b"/proc"
-    mode = os.stat(b"/").st_mode & 0o7777
-    mount(b"tmpfs", new, b"tmpfs", 0, b"mode=%o" % mode)
-    private = {path.split(b"/")[1] for path, _ in entries}
-    for name in os.listdir(b"/"):
-        if name == b"proc":
-            continue
-        if name not in private:
-            _bring(b"/" + name, new + b"/" + name)
-        elif name == b"logs" and not os.path.islink(b"/logs"):
-            os.mkdir(new + b"/logs", 0o755)
-            for inner in os.listdir(b"/logs"):
-                if b"/logs/" + inner not in [path for path, _ in entries]:
-                    _bring(b"/logs/" + inner, new + b"/logs/" + inner)
-    for path, descriptor in entries:
-        target = new
-        for part in path.split(b"/")[1:]:
-            target += b"/" + part
-            if not os.path.isdir(target):
-                os.mkdir(target, 0o755)
-        check(libc.syscall(SYS_MOVE_MOUNT, descriptor, b"", AT_FDCWD, target, 4), "move_mount")
-    os.mkdir(new + b"/proc", 0o555)
-    check(libc.syscall(SYS_MOVE_MOUNT, proc, b"", AT_FDCWD, new + b"/proc", 4), "move_mount")
-    os.chdir(new)
-    check(libc.syscall(SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
-    check(libc.umount2(b".", MNT_DETACH), "umount")
-    os.chdir(b"/")
-
-
-def _bring(source: bytes, target: bytes) -> None:
-    if os.path.islink(source):
-        os.symlink(os.readlink(source), target)
-        return
-    if os.path.isdir(source):
-        os.mkdir(target, 0o755)
-    elif os.path.exists(source):
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    else:
-        return
-    try:
-        mount(source, target, None, MS_BIND | MS_REC)
-    except FileNotFoundError:
-        return  # the agent took it away in between
-
-
-def open_terminal(size: list[int], uid: int) -> tuple[int, int]:
-    """Return (master, slave) of a terminal of the sandbox's own devpts, so that `tty` names it."""
-    master = os.open(b"/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-    fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))
-    # by descriptor, not by path: what stands at /dev/pts/N is the agent's to say
-    slave = fcntl.ioctl(master, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
-    rows, columns = size
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    os.fchown(slave, uid, -1)
-    return master, slave
 
 
 class Zygote:
@@ -329,7 +99,8 @@ class Zygote:
             os.set_inheritable(descriptor, False)
         with os.fdopen(first, "rb") as file:
             file.seek(0)
-            return json.loads(file.read()), rest
+            document: dict[str, Any] = marshal.loads(file.read())
+            return document, rest
 
     # ── hold ──────────────────────────────────────────────────────────────────────────────────
 
@@ -338,7 +109,7 @@ class Zygote:
             reply = self._hold(request, descriptors)
         except OSError as error:
             reply = {"error": f"{error.strerror or error}", "errno": error.errno or 0}
-        self.control.send(json.dumps(reply).encode())
+        self.control.send(marshal.dumps(reply))
 
     def _hold(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self.filter = os.pread(descriptors[1], 1 << 20, 0)
@@ -361,7 +132,7 @@ class Zygote:
             told = self._await(info, lambda data: b"}" in data, request["timeout"])
             if told is None:
                 raise OSError(errno.ECHILD, self._said(errors))
-            self.pid = json.loads(told)["child-pid"]
+            self.pid = int(told.partition(b'"child-pid":')[2].split(b",")[0].strip(b" }\n"))
             full = self._write_maps()
             os.write(block_end, b"\n")
             if self._await(ready, lambda data: data == b"ready\n", request["timeout"]) is None:
@@ -549,35 +320,3 @@ class Zygote:
             channel.send(b"E%b:%d" % (stage, error.errno or 0))
         finally:
             os._exit(127)
-
-
-def reset_signals() -> None:
-    # by the bare call: glibc keeps 32 and 33 for itself, and an ignored one would be inherited
-    default = ctypes.create_string_buffer(32)
-    for number in range(1, 65):
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            libc.syscall(SYS_RT_SIGACTION, number, default, None, 8)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def main() -> None:
-    parent = os.getppid()
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)
-    prctl(PR_SET_DUMPABLE, 0)
-    # so that what bwrap leaves when it is killed is waited for here, not by an init that may be slow
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-    control = socket.socket(fileno=int(sys.argv[1]))
-    sys.path[:] = []
-    sys.meta_path.clear()
-    sys.path_hooks.clear()
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    Zygote(control).serve()
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,143 @@
+"""What a process sees: the hardened root of all, the verifier's own root, a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+
+from .syscalls import (
+    AT_FDCWD,
+    AT_RECURSIVE,
+    CLONE_NEWNS,
+    MNT_DETACH,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    SYS_FSCONFIG,
+    SYS_FSMOUNT,
+    SYS_FSOPEN,
+    SYS_MOVE_MOUNT,
+    SYS_OPEN_TREE,
+    SYS_PIVOT_ROOT,
+    TIOCGPTPEER,
+    TIOCSPTLCK,
+    check,
+    libc,
+    mount,
+)
+
+MASKED_DIRS = (b"/proc/acpi", b"/proc/scsi", b"/proc/asound")
+MASKED_FILES = (
+    b"/proc/interrupts",
+    b"/proc/kcore",
+    b"/proc/keys",
+    b"/proc/latency_stats",
+    b"/proc/timer_list",
+    b"/proc/timer_stats",
+    b"/proc/sched_debug",
+)
+READ_ONLY = (b"/proc/sys", b"/proc/bus", b"/proc/fs", b"/proc/irq", b"/proc/sysrq-trigger")
+
+
+def harden(mounts: list[bytes]) -> None:
+    """Give the held root what docker gives: set-id programs work, /proc and /sys cannot be written.
+
+    bwrap mounts every bind nosuid; a fresh sysfs shows this network namespace's interfaces only.
+    """
+    for target in mounts:
+        mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_NODEV)
+    for target in READ_ONLY:
+        if os.path.exists(target):
+            mount(target, target, None, MS_BIND | MS_REC)
+            mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for target in MASKED_FILES:
+        if os.path.exists(target):
+            mount(b"/dev/null", target, None, MS_BIND)
+    for target in MASKED_DIRS:
+        if os.path.isdir(target):
+            mount(b"tmpfs", target, b"tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    if os.path.isdir(b"/sys/kernel"):
+        # the kernel grants a new sysfs only where one is still to be seen; then the old one goes,
+        # with the substrate's control groups that stand below it
+        context = check(libc.syscall(SYS_FSOPEN, b"sysfs", 1), "fsopen")
+        check(libc.syscall(SYS_FSCONFIG, context, 6, None, None, 0), "fsconfig")
+        attributes = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+        fresh = check(libc.syscall(SYS_FSMOUNT, context, 1, attributes), "fsmount")
+        check(libc.umount2(b"/sys", MNT_DETACH), "umount")
+        check(libc.syscall(SYS_MOVE_MOUNT, fresh, b"", AT_FDCWD, b"/sys", 4), "move_mount")
+        if os.path.isdir(b"/sys/firmware"):
+            mount(b"tmpfs", b"/sys/firmware", b"tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def build_view(entries: list[tuple[bytes, int]]) -> None:
+    """Give this process a root of its own: the sandbox's entries, and `entries` on top.
+
+    Each of `entries` is a directory's path (`/tests`, `/logs/verifier`) and a detached mount that
+    the serving process filled. Nobody else has them, not even the empty folders (promise H4).
+    `/proc` is where the new root is put together, because it is there in every image.
+    """
+    check(libc.unshare(CLONE_NEWNS), "unshare")
+    mount(b"none", b"/", None, MS_REC | MS_PRIVATE)
+    proc = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, b"/proc", 1 | AT_RECURSIVE), "open_tree")
+    new = b"/proc"
+    mode = os.stat(b"/").st_mode & 0o7777
+    mount(b"tmpfs", new, b"tmpfs", 0, b"mode=%o" % mode)
+    private = {path.split(b"/")[1] for path, _ in entries}
+    for name in os.listdir(b"/"):
+        if name == b"proc":
+            continue
+        if name not in private:
+            _bring(b"/" + name, new + b"/" + name)
+        elif name == b"logs" and not os.path.islink(b"/logs"):
+            os.mkdir(new + b"/logs", 0o755)
+            for inner in os.listdir(b"/logs"):
+                if b"/logs/" + inner not in [path for path, _ in entries]:
+                    _bring(b"/logs/" + inner, new + b"/logs/" + inner)
+    for path, descriptor in entries:
+        target = new
+        for part in path.split(b"/")[1:]:
+            target += b"/" + part
+            if not os.path.isdir(target):
+                os.mkdir(target, 0o755)
+        check(libc.syscall(SYS_MOVE_MOUNT, descriptor, b"", AT_FDCWD, target, 4), "move_mount")
+    os.mkdir(new + b"/proc", 0o555)
+    check(libc.syscall(SYS_MOVE_MOUNT, proc, b"", AT_FDCWD, new + b"/proc", 4), "move_mount")
+    os.chdir(new)
+    check(libc.syscall(SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
+    check(libc.umount2(b".", MNT_DETACH), "umount")
+    os.chdir(b"/")
+
+
+def _bring(source: bytes, target: bytes) -> None:
+    if os.path.islink(source):
+        os.symlink(os.readlink(source), target)
+        return
+    if os.path.isdir(source):
+        os.mkdir(target, 0o755)
+    elif os.path.exists(source):
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    else:
+        return
+    try:
+        mount(source, target, None, MS_BIND | MS_REC)
+    except FileNotFoundError:
+        return  # the agent took it away in between
+
+
+def open_terminal(size: list[int], uid: int) -> tuple[int, int]:
+    """Return (master, slave) of a terminal of the sandbox's own devpts, so that `tty` names it."""
+    master = os.open(b"/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))
+    # by descriptor, not by path: what stands at /dev/pts/N is the agent's to say
+    slave = fcntl.ioctl(master, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
+    rows, columns = size
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    os.fchown(slave, uid, -1)
+    return master, slave
