@@ -23,14 +23,13 @@ from typing import Any
 
 import msgspec
 
-from . import argv, control, describe, kernel, layout, runtime, sshd, visitor
+from . import argv, describe, kernel, runtime, sshd
 from .describe import PhaseSpec, Spec
-from .errors import CellError, HarnessError, Refused, TaskError
+from .errors import CellError, HarnessError, TaskError
 from .events import CellStarted
+from .handlers import Desk
 from .identity import Person, make_directory, resolve
 from .journal import Journal
-from .records import CellInfo, Principal, Process
-from .rewards import copy_tree
 from .sandbox import Plan, hold
 from .substrate import root as roots
 from .workspace import Workspace
@@ -39,7 +38,6 @@ __all__ = ["RUNTIME", "SYSTEM_CACHE", "Cell", "PhaseSpec", "Spec", "main"]
 
 RUNTIME = Path("/run/hudtui")
 SYSTEM_CACHE = Path("/var/cache/hudtui/system")
-_COPY_BYTES, _COPY_FILES = 1 << 30, 100_000
 
 
 class Cell:
@@ -50,16 +48,13 @@ class Cell:
         self.folder = Path(spec.trial, "cell")
         self.runtime = RUNTIME / spec.cell
         self.hostname = secrets.token_hex(6)
-        self.info: CellInfo | None = None
-        self.workspace: Workspace | None = None
-        self.runners = 0
         self._root_fd = -1
 
     # ── start and end ─────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
-    async def up(self) -> AsyncIterator[Workspace]:
-        """Yield the workspace when sessions may come; at exit all of it is gone."""
+    async def up(self) -> AsyncIterator[Desk]:
+        """Yield the desk when sessions may come; at exit all of it is gone."""
         async with AsyncExitStack() as stack:
             (self.folder / "sessions").mkdir(parents=True, exist_ok=True)
             journal = stack.enter_context(Journal(self.folder / "events.jsonl"))
@@ -78,12 +73,12 @@ class Cell:
                 self.spec.env,
                 str(root.path),
                 root.diffs,
-                changed=self.publish,
             )
-            self.workspace = workspace
+            desk = Desk(self.spec, self.folder, self._root_fd, workspace)
+            workspace.changed = desk.publish
             self._runtime(stack)
-            paths = await stack.enter_async_context(sshd.listen(workspace, self.runtime, self.handlers()))
-            self.info = describe.info(self.spec, sandbox, people, paths, hostname=self.hostname)
+            paths = await stack.enter_async_context(sshd.listen(workspace, self.runtime, desk.handlers()))
+            desk.info = describe.info(self.spec, sandbox, people, paths, hostname=self.hostname)
             (self.folder / "ssh_config").write_text(
                 describe.ssh_config(self.spec.cell, self.runtime), "utf-8"
             )
@@ -92,9 +87,9 @@ class Cell:
                     cell=self.spec.cell, task=self.spec.task, agent=self.spec.agent, substrate="local"
                 )
             )
-            self.publish()
+            desk.publish()
             try:
-                yield workspace
+                yield desk
             finally:
                 for session in list(workspace.sessions.values()):
                     session.stop("the cell ended")
@@ -157,124 +152,14 @@ class Cell:
         stack.callback(shutil.rmtree, self.runtime, ignore_errors=True)
         (self.runtime / "trial").write_text(self.spec.trial, "utf-8")
 
-    def publish(self) -> None:
-        """Write cell.json anew, whole or not at all."""
-        if self.info is None or self.workspace is None:
-            return
-        self.info = msgspec.structs.replace(self.info, phase=self.workspace.phase, kept=self.workspace.kept)
-        temporary = self.folder / ".cell.json.new"
-        try:
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self.info), indent=2) + b"\n")
-            temporary.replace(self.folder / "cell.json")
-        except OSError as error:
-            self.workspace.close(f"cell.json cannot be written: {error}")
-
-    # ── what callers may ask for ──────────────────────────────────────────────────────────────
-
-    def handlers(self) -> control.Handlers:
-        """Return what the control channel can do; the gate has allowed it before."""
-        return {
-            "status": self._status,
-            "begin": self._begin,
-            "upload": self._upload,
-            "seal": self._seal,
-            "grade": self._grade,
-            "conclude": self._conclude,
-            "keep": self._keep,
-            "release": self._release,
-            "stop": self._stop,
-            "adopt": self._adopt,
-        }
-
-    @property
-    def world(self) -> Workspace:
-        """The workspace, once it is up."""
-        if self.workspace is None:
-            raise HarnessError("the cell is not up")
-        return self.workspace
-
-    async def _status(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        return msgspec.to_builtins(self.info)
-
-    async def _begin(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        self.world.enter("agent", by)
-
-    async def _upload(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        """Lay out the oracle's solution at /solution, while nothing runs that could swap a folder."""
-        if self.world.phase != "starting":
-            raise Refused("the world is laid out before the agent phase begins")
-        await asyncio.to_thread(layout.lay_out, self._root_fd, "solution", blob)
-
-    async def _seal(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        reason = str(args.get("reason", ""))
-        if by == "operator":
-            self.world.intervened(by, "sealed the agent phase")
-        await self.world.seal(by, reason)
-        notes: list[str] = []
-        trial = Path(self.spec.trial)
-        for inside, outside in (
-            ("/logs/agent", trial / "agent"),
-            ("/logs/artifacts", trial / "artifacts/logs/artifacts"),
-        ):
-            try:
-                source = kernel.open_beneath(self._root_fd, inside, os.O_RDONLY | os.O_DIRECTORY)
-            except OSError as error:
-                notes.append(f"{inside}: not collected: {error}")
-                continue
-            try:
-                outside.mkdir(parents=True, exist_ok=True)
-                notes += await asyncio.to_thread(
-                    copy_tree, source, outside, max_bytes=_COPY_BYTES, max_files=_COPY_FILES
-                )
-            finally:
-                os.close(source)
-        return {"notes": notes}
-
-    async def _grade(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        if by == "operator" and self.world.graded:
-            self.world.intervened(by, "graded again")
-        grading = await visitor.verify(
-            self.world,
-            blob,
-            env={str(key): str(value) for key, value in args.get("env", {}).items()},
-            timeout=float(args["timeout"]),
-            trial=Path(self.spec.trial),
-            by=by,
-        )
-        return msgspec.to_builtins(grading)
-
-    async def _conclude(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        from .events import VerdictGiven
-
-        self.world.record(msgspec.convert(args["verdict"], VerdictGiven))
-
-    async def _keep(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        self.world.kept = True
-        self.publish()
-
-    async def _release(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        self.world.kept = False
-        self.publish()
-
-    async def _stop(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        if by == "operator" and self.world.phase in ("agent", "verifier"):
-            self.world.intervened(by, "stopped the cell")
-        self.world.close(f"stopped by {by}" + (f": {args['why']}" if args.get("why") else ""))
-
-    async def _adopt(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        if self.info is not None:
-            self.info = msgspec.structs.replace(
-                self.info, runner=msgspec.convert(args["runner"], Process | None)
-            )
-            self.publish()
-
     # ── life ──────────────────────────────────────────────────────────────────────────────────
 
-    async def live(self, workspace: Workspace) -> None:
+    async def live(self, desk: Desk) -> None:
         """Return when the cell is to end."""
+        workspace = desk.world
         stop = asyncio.create_task(workspace.closing.wait())
         gone = asyncio.create_task(workspace.sandbox.gone())
-        unowned = asyncio.create_task(self._unowned(workspace))
+        unowned = asyncio.create_task(self._unowned(desk))
         tasks = {stop, gone, unowned}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -285,16 +170,16 @@ class Cell:
             for task in tasks:
                 task.cancel()
 
-    async def _unowned(self, workspace: Workspace) -> None:
+    async def _unowned(self, desk: Desk) -> None:
         """End a cell that nobody owns (promise R4): its runner is dead, or it is kept for too long."""
         since = time.monotonic()
         while True:
             await asyncio.sleep(min(5.0, self.spec.unowned_sec / 4))
-            runner = self.info.runner if self.info else None
+            runner = desk.info.runner if desk.info else None
             if runner is not None and kernel.process(runner.pid) == runner:
                 since = time.monotonic()
             elif time.monotonic() - since > self.spec.unowned_sec:
-                workspace.close(f"nobody has owned the cell for {self.spec.unowned_sec:g} seconds")
+                desk.world.close(f"nobody has owned the cell for {self.spec.unowned_sec:g} seconds")
                 return
 
 
@@ -302,11 +187,11 @@ async def _main(spec: Spec) -> int:
     cell = Cell(spec)
     loop = asyncio.get_running_loop()
     try:
-        async with cell.up() as workspace:
+        async with cell.up() as desk:
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, workspace.close, f"SIG{signal.Signals(number).name[3:]}")
+                loop.add_signal_handler(number, desk.world.close, f"SIG{signal.Signals(number).name[3:]}")
             _say({"ready": True})
-            await cell.live(workspace)
+            await cell.live(desk)
     except CellError as error:
         kind = "task" if isinstance(error, TaskError) else "harness"
         _say({"error": str(error), "kind": kind})

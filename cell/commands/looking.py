@@ -1,0 +1,72 @@
+"""Commands that look and change nothing: plan, ls, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from cell import cells
+from cell.plain import plain
+
+from .saying import say
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Show what would be done for a task; 2 when it would be refused."""
+    from cell.task import load, network_refusals
+
+    task = load(Path(args.task).resolve(), oracle=False)
+    from cell.sandbox import Plan
+
+    environment = task.environment
+    built = f"built from {environment.dockerfile}" if environment.dockerfile else "composed system root"
+    root = environment.docker_image or built
+    plan = {
+        "task": task.name,
+        "root": str(root),
+        "workdir": environment.workdir or "the image's WORKDIR, else /",
+        "environment": sorted(name for name, _ in environment.env),
+        "phases": {
+            phase.name: {
+                "user": phase.user or "the image's USER",
+                "timeout_sec": phase.timeout_sec,
+                "network": phase.network_mode,
+                "because": phase.network_key,
+                "allowed_hosts": list(phase.allowed_hosts),
+            }
+            for phase in (task.agent, task.verifier)
+        },
+        "bubblewrap": ["bwrap", *Plan("ROOT", "HOSTNAME").bwrap_options()],
+        "warnings": list(task.warnings),
+        "refused": [str(error) for error in (*task.unsupported, *network_refusals(task, args.network))],
+    }
+    if args.json:
+        say(json.dumps(plan))
+    else:
+        for key, value in plan.items():
+            shown = " ".join(value) if key == "bubblewrap" and isinstance(value, list) else value
+            say(f"{key:<12} {plain(str(shown))}")
+    return 2 if plan["refused"] else 0
+
+
+def ls(args: argparse.Namespace) -> int:
+    """List cells and trials."""
+    paths = [Path(path) for path in args.paths]
+    found = cells.known(paths or ([Path(args.jobs_dir)] if Path(args.jobs_dir).exists() else []))
+    for trial in found:
+        if args.json:
+            say(json.dumps(trial.as_dict()))
+        else:
+            score = "—" if trial.score is None else f"{trial.score:.2f}"
+            cause = f"{trial.cause} {trial.certainty}".strip()
+            task, agent = plain(trial.task, limit=40), plain(trial.agent, limit=20)
+            say(f"{trial.id:<8} {trial.state:<9} {score:>5}  {task:<28} {agent:<10} {cause}")
+    return 0
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Tell what this machine can do."""
+    from cell.doctor import main_doctor
+
+    return main_doctor(args)

@@ -1,0 +1,93 @@
+"""Commands that an operator gives a living cell: stop, keep, grade."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cell import cells, trials
+from cell.control import Link
+from cell.errors import UsageError
+from cell.records import Verdict
+
+from .saying import coloured, say, verdict_line
+
+
+def on_cell(args: argparse.Namespace, act: Callable[..., Any]) -> Any:
+    """Return what `act` does on an operator's link to the cell that was named."""
+    trial = cells.find(args.cell, Path(args.jobs_dir))
+
+    async def call() -> Any:
+        link = await Link.open(cells.runtime_of(trial), "operator")
+        try:
+            return await act(link, trial)
+        finally:
+            await link.close()
+
+    return asyncio.run(call())
+
+
+def stop(args: argparse.Namespace) -> int:
+    """End a living cell, and wait until it has gone."""
+
+    async def stop(link: Any, trial: trials.Trial) -> str:
+        await link.call("stop")
+        await cells.gone(trial)
+        return trial.id
+
+    say(f"stopped {on_cell(args, stop)}")
+    return 0
+
+
+def keep(args: argparse.Namespace) -> int:
+    """Keep a cell, or keep it no longer."""
+
+    async def keep(link: Any, trial: trials.Trial) -> str:
+        await link.call("release" if args.release else "keep")
+        return trial.id
+
+    say(("released " if args.release else "kept ") + str(on_cell(args, keep)))
+    return 0
+
+
+def grade(args: argparse.Namespace) -> int:
+    """Verify a cell and give its verdict anew; 3 when it stays ungraded."""
+    from cell import outcome, rollout
+    from cell.task import load
+    from cell.verdict import conclude
+    from cell.verdictfacts import AgentOutcome
+
+    async def grade(link: Any, trial: trials.Trial) -> tuple[Path, str, Verdict]:
+        folder = Path(trial.path)
+        info = outcome.read_info(folder)
+        if info is None:
+            raise UsageError(f"{folder}/cell/cell.json cannot be read")
+        task = load(Path(info.task_path), oracle=False)
+        if info.phase == "agent":
+            await link.call("seal", reason="an operator grades")
+        grading = await rollout.grade(link, task)
+        used = info.identity.phases[0].network_used if info.identity.phases else None
+        facts = outcome.gather(
+            folder,
+            task,
+            grading=grading,
+            outcome=AgentOutcome(name=info.agent),
+            unsandboxed=not info.identity.sandboxed,
+            networks=outcome.overrides(task, used),
+        )
+        verdict = conclude(facts)
+        rollout.conclude_orphan(folder, task, info, verdict)
+        return folder, trial.task, verdict
+
+    folder, task, verdict = on_cell(args, grade)
+    if args.json:
+        say(json.dumps({"trial": str(folder), **msgspec.to_builtins(verdict)}))
+    else:
+        say(verdict_line(folder, task, verdict, None, colour=coloured()))
+    return 0 if verdict.verdict == "graded" else 3

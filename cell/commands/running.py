@@ -1,0 +1,128 @@
+"""`cell run`: a job from the command line, each verdict told as it is given."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from cell import agents, job
+from cell.errors import TaskError, UsageError
+from cell.plain import plain
+from cell.rollout import Settings
+
+from .saying import coloured, say, verdict_line
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run tasks; 0 all graded, 2 a task or usage error, 3 some ungraded, 130 interrupted."""
+    agents.check(args.agent)
+    job.require_root()
+    good, bad = job.tasks_of(
+        [Path(path) for path in args.tasks],
+        include=args.include,
+        exclude=args.exclude,
+        agent=args.agent,
+        network=args.network,
+    )
+    if args.unsandboxed:
+        pictured = [t for t in good if t.environment.docker_image or t.environment.dockerfile]
+        why = "this task has an image, which cannot be had without a sandbox"
+        bad += [TaskError(t.path / "task.toml", "environment", why) for t in pictured]
+        good = [t for t in good if t not in pictured]
+    for error in bad:
+        say(f"cell: {plain(str(error))}", file=sys.stderr)
+    for task in good:
+        for warning in task.warnings:
+            say(f"cell: warning: {task.short_name}: {plain(warning)}", file=sys.stderr)
+    if not good:
+        if not bad:
+            raise UsageError("no task was selected")
+        return 2
+    colour = coloured()
+    run = job.Job(
+        good,
+        Settings(
+            agent=args.agent,
+            network=args.network,
+            keep=args.keep,
+            sandboxed=not args.unsandboxed,
+        ),
+        Path(args.jobs_dir).resolve(),
+        args.job_name or job.default_name(),
+        concurrent=args.n,
+        attempts=args.k,
+        tell=lambda line: say(f"cell: {line}", file=sys.stderr),
+        done=lambda attempt: _tell(attempt, as_json=args.json, colour=colour),
+    )
+    if args.unsandboxed:
+        say("cell: UNSANDBOXED: the agent works on this machine itself", file=sys.stderr)
+    try:
+        asyncio.run(_interruptible(run))
+    except asyncio.CancelledError:
+        say(
+            f"cell: interrupted: sealed, nothing graded, all cells ended; records in {run.folder}",
+            file=sys.stderr,
+        )
+        return 130
+    if not args.json:
+        say(_sum(run))
+    if any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials):
+        return 2
+    ungraded = any(attempt.verdict is None or attempt.verdict.verdict != "graded" for attempt in run.trials)
+    return 3 if ungraded else (2 if bad else 0)
+
+
+async def _interruptible(run: job.Job) -> None:
+    """Run a job; the first Ctrl-C cancels it, the second ends this process at once."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    count = 0
+
+    def interrupt() -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            # the cells see their runner gone; they end when nobody owns them
+            os._exit(130)
+        say("cell: interrupted: sealing and tearing down; again to leave at once", file=sys.stderr)
+        if task is not None:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    await run.run()
+
+
+def _tell(attempt: job.Attempt, *, as_json: bool, colour: bool) -> None:
+    verdict = attempt.verdict
+    if as_json:
+        causes = [msgspec.to_builtins(cause) for cause in verdict.causes] if verdict else []
+        said = {
+            "trial": str(attempt.trial),
+            "task": attempt.task.short_name,
+            "verdict": verdict.verdict if verdict else "ungraded",
+            "rewards": verdict.rewards if verdict else {},
+            "causes": causes,
+            **({"error": str(attempt.error)} if attempt.error else {}),
+        }
+        say(json.dumps(said))
+        sys.stdout.flush()
+        return
+    say(verdict_line(attempt.trial, attempt.task.short_name, verdict, attempt.error, colour=colour))
+    sys.stdout.flush()
+
+
+def _sum(run: job.Job) -> str:
+    from cell.verdict import means
+
+    said = means([attempt.verdict for attempt in run.trials if attempt.verdict is not None])
+    raw = "—" if said.raw is None else f"{said.raw:.2f}"
+    graded = "—" if said.graded is None else f"{said.graded:.2f}"
+    return f"{len(run.trials)} trials · mean {raw} · over the {said.n_graded} graded {graded} · {run.folder}"
