@@ -10,8 +10,8 @@ import asyncio
 import io
 import os
 import signal
+import sys
 import tarfile
-from contextlib import suppress
 from pathlib import Path
 
 import asyncssh
@@ -106,21 +106,20 @@ async def _exec(command: str, task: Task, output: io.BufferedWriter, trial: Path
         "CELL_INSTRUCTION": str(task.path / "instruction.md"),
         "CELL_TRIAL": str(trial),
     }
+    # it ends with this process, however that ends: a client that went on typing would have no owner
+    tether = Path(__file__).with_name("tether.py")
     process = await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        command,
-        stdin=asyncio.subprocess.DEVNULL,
+        *(sys.executable, "-I", "-S", str(tether), "/bin/sh", "-c", command),
+        stdin=asyncio.subprocess.PIPE,
         stdout=output,
         stderr=output,
         env=environment,
         start_new_session=True,
     )
+    assert process.stdin is not None
     try:
         code = await process.wait()
     finally:
-        # its whole group: a client that it left behind would go on typing
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.stdin.close()
         await process.wait()
     return Ended(code, None) if code >= 0 else Ended(None, -code)
