@@ -145,6 +145,45 @@ class Sandbox:
             theirs.close()
         return Child(ours, commands[0])
 
+    async def network(self, act: str, **request: Any) -> tuple[dict[str, Any], list[int]]:
+        """Have something done in the sandbox's network (`launcher.net`): what was found, and descriptors.
+
+        Errors: OSError as the call inside said it; HarnessError when the sandbox has gone.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            _send(self._control, {"op": "network", "act": act, **request}, [theirs.fileno()])
+        except OSError as error:
+            ours.close()
+            raise HarnessError("the sandbox has gone") from error
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(ours.fileno(), ready.set)
+        try:
+            await ready.wait()
+            said, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(64 * 4))
+        finally:
+            loop.remove_reader(ours.fileno())
+            ours.close()
+        made = array.array("i")
+        for _, _, data in ancillary:
+            made.frombytes(data[: len(data) - len(data) % made.itemsize])
+        if not said:
+            raise HarnessError("the sandbox has gone")
+        facts: dict[str, Any] = marshal.loads(said)  # noqa: S302 - our own child's words
+        if "errno" in facts:
+            raise OSError(facts["errno"], facts["error"])
+        for descriptor in made:
+            os.set_inheritable(descriptor, False)
+        return facts, list(made)
+
+    async def connect(self, port: int) -> socket.socket:
+        """Return a connection to a port of the world's loopback. Errors: as `network`."""
+        _, made = await self.network("connect", port=port)
+        return socket.socket(fileno=made[0])
+
     def namespaces(self) -> tuple[Namespace, ...]:
         """Return every namespace of the sandbox, own or shared with this machine."""
         found = []

@@ -9,12 +9,14 @@ emptied, and strings are made bytes before joining (FACTS: a late import is fata
     start       empties the import system, then serves
     zygote      the one process that forks all others: hold, spawn
     join        namespaces, capabilities, signals: what a process has when it starts
+    net         sockets that belong to the sandbox's network
     view        mounts: the hardened root, the verifier's own root, a terminal
     syscalls    what the standard library of 3.11 has no name for
 
 Requests are one packet with one marshalled dict in an attached memfd, and further descriptors:
 
     {"op": "hold",  …}                     fds: init program, seccomp filter         → one marshalled reply
+    {"op": "network", "act": …}  fds: channel                            → marshalled facts + descriptors
     {"op": "spawn", …}  fds: channel, [stdin, stdout, stderr], [view mounts…]        → see below
 
 A spawned process is told about on its own channel (SOCK_SEQPACKET), one packet each:

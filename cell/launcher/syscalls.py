@@ -7,13 +7,13 @@ import os
 
 libc = ctypes.CDLL(None, use_errno=True)
 
-CLONE_NEWNS = 0x00020000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
 # user first: it gives the power to join the rest; mnt last: after it the root is the agent's.
 NAMESPACES = (
-    ("user", 0x10000000),
+    ("user", CLONE_NEWUSER),
     ("ipc", 0x08000000),
     ("uts", 0x04000000),
-    ("net", 0x40000000),
+    ("net", CLONE_NEWNET),
     ("cgroup", 0x02000000),
     ("pid", 0x20000000),
     ("mnt", CLONE_NEWNS),

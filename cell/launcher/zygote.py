@@ -16,8 +16,11 @@ import termios
 from collections.abc import Callable
 from typing import Any
 
+from . import net
 from .join import drop, join, reset_signals
 from .syscalls import (
+    CLONE_NEWNET,
+    CLONE_NEWUSER,
     NAMESPACES,
     PR_SET_DUMPABLE,
     PR_SET_PDEATHSIG,
@@ -62,6 +65,8 @@ class Zygote:
                     document, descriptors = request
                     if document["op"] == "hold":
                         self.hold(document, descriptors)
+                    elif document["op"] == "network":
+                        self.network(document, descriptors)
                     else:
                         self.spawn(document, descriptors)
                     for descriptor in descriptors:
@@ -236,6 +241,25 @@ class Zygote:
         os.waitpid(pid, 0)
         if number:
             raise OSError(number, f"the sandbox could not be finished: {os.strerror(number)}")
+
+    # ── network ───────────────────────────────────────────────────────────────────────────────
+
+    def network(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        """Have a child do one of `net.ACTIONS` in the sandbox's network, and hand out what it made."""
+        if os.fork():
+            return
+        channel = socket.socket(fileno=os.dup(descriptors[0]))
+        try:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            prctl(PR_SET_DUMPABLE, 0)
+            join([space for space in self.spaces if space[1] in (CLONE_NEWUSER, CLONE_NEWNET)])
+            facts, made = net.ACTIONS[request["act"]](request)
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", made))] if made else []
+            channel.sendmsg([marshal.dumps(facts)], rights)
+        except OSError as error:
+            channel.send(marshal.dumps({"error": error.strerror or "failed", "errno": error.errno or 0}))
+        finally:
+            os._exit(0)
 
     # ── spawn ─────────────────────────────────────────────────────────────────────────────────
 
