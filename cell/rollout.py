@@ -249,7 +249,7 @@ async def start(spec: Spec, trial: Path) -> asyncio.subprocess.Process:
         serve = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "cell.serve",
+            "cell.service",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,

@@ -1,9 +1,9 @@
 """The serving process of one cell: outlives the runner and the cockpit, owns the world and its records.
 
-Started by `rollout` (or by hand, for debugging) with a `Spec` on stdin, it says one line on stdout,
-`{"ready": true}` or `{"error": …, "kind": …}`, and then answers on its sockets until it is told to
-stop, its sandbox dies, or nobody has owned it for a while. However it ends, its mounts and its
-sandbox end with it: they hang on this process alone.
+Started by `rollout` (or by hand, for debugging) through `service`, with a `Spec` on stdin, it says one
+line on stdout, `{"ready": true}` or `{"error": …, "kind": …}`, and then answers on its sockets until
+it is told to stop, its sandbox dies, or nobody has owned it for a while. However it ends, its mounts and
+its sandbox end with it: they hang on this process alone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .events import CellStarted
 from .handlers import Desk
 from .identity import Person, make_directory, resolve
 from .journal import Journal
+from .launching import Launcher
 from .sandbox import Plan, hold
 from .substrate import root as roots
 from .workspace import Workspace
@@ -43,8 +44,9 @@ SYSTEM_CACHE = Path("/var/cache/hudtui/system")
 class Cell:
     """One cell from its first mount to its last record."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, launcher: Launcher) -> None:
         self.spec = spec
+        self.launcher = launcher
         self.folder = Path(spec.trial, "cell")
         self.runtime = RUNTIME / spec.cell
         self.hostname = secrets.token_hex(6)
@@ -63,7 +65,7 @@ class Cell:
             plan = Plan(
                 str(root.path) if self.spec.sandboxed else None, self.hostname, suid_mounts=root.mounts
             )
-            sandbox = await stack.enter_async_context(hold(plan))
+            sandbox = await stack.enter_async_context(hold(plan, self.launcher))
             workspace = Workspace(
                 self.folder,
                 sandbox,
@@ -183,8 +185,8 @@ class Cell:
                 return
 
 
-async def _main(spec: Spec) -> int:
-    cell = Cell(spec)
+async def _main(spec: Spec, launcher: Launcher) -> int:
+    cell = Cell(spec, launcher)
     loop = asyncio.get_running_loop()
     try:
         async with cell.up() as desk:
@@ -207,16 +209,13 @@ def _say(document: dict[str, Any]) -> None:
         os.write(1, json.dumps(document).encode() + b"\n")
 
 
-def main() -> int:
-    """Serve one cell; the Spec is read from stdin."""
+def main(launcher: Launcher) -> int:
+    """Serve one cell, whose Spec is read from stdin, with a launcher that sees private mounts."""
     import uvloop
 
-    spec = msgspec.json.decode(sys.stdin.buffer.read(), type=Spec)
-    os.chdir("/")
-    if spec.sandboxed or os.geteuid() == 0:
-        kernel.private_mounts()
-    return uvloop.run(_main(spec))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        spec = msgspec.json.decode(sys.stdin.buffer.read(), type=Spec)
+    except msgspec.DecodeError as error:
+        _say({"error": f"what was said of the cell cannot be read: {error}", "kind": "harness"})
+        return 3
+    return uvloop.run(_main(spec, launcher))

@@ -64,7 +64,7 @@ class LiveCell:
         }
         spec = Spec(**{**settings, **overrides})
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cell.serve"],
+            [sys.executable, "-m", "cell.service"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=SOURCE,
