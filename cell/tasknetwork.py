@@ -1,15 +1,15 @@
-"""What a task says about the network: a mode per phase, and the spelling of `allowed_hosts`."""
+"""What a task says about the network: a mode per phase, and its `allowed_hosts`.
+
+`policy` knows what an entry means; here it is found, inherited, or refused by file and key.
+"""
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from dataclasses import dataclass
 
 from cell.plain import plain
+from cell.policy import MODES, entry
 from cell.taskfile import Table
-
-MODES = ("public", "no-network", "allowlist")
 
 
 @dataclass(frozen=True)
@@ -47,51 +47,14 @@ def for_phase(phase: Table, inherited: Network) -> Network:
     return Network(mode, hosts or (), phase.key("network_mode"))
 
 
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-
-
-def allowed_host(entry: str) -> str:
-    """Return the canonical spelling of one `allowed_hosts` entry.
-
-    An exact host name, `*.` and a host name, an IP literal, or a CIDR block; lower-cased, without
-    trailing dot. Raises ValueError with the reason for anything else.
-    """
-    host = entry.strip().lower().rstrip(".")
-    if not host:
-        raise ValueError("must not be empty")
-    if "://" in host:
-        raise ValueError("must be a host, without scheme")
-    if "%" not in host:
-        try:
-            return (
-                ipaddress.ip_network(host).compressed
-                if "/" in host
-                else ipaddress.ip_address(host).compressed
-            )
-        except ValueError:
-            pass
-    if "/" in host:
-        raise ValueError("must be a host or a CIDR block with no host bits set, without path")
-    if ":" in host or "[" in host:
-        raise ValueError("must be a host or a bare IPv6 literal, without port")
-    name = host.removeprefix("*.")
-    if "*" in name:
-        raise ValueError("must have its wildcard as a leading *.")
-    if not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        raise ValueError("must be a host name of letters, digits, hyphens and dots")
-    if name != host and re.fullmatch(r"[0-9.]+", name):
-        raise ValueError("must have a host name after *.")
-    return host
-
-
 def _hosts(table: Table) -> tuple[str, ...] | None:
     entries = table.texts("allowed_hosts")
     if entries is None:
         return None
     hosts = []
-    for number, entry in enumerate(entries):
+    for number, text in enumerate(entries):
         try:
-            hosts.append(allowed_host(entry))
+            hosts.append(entry(text).text)
         except ValueError as error:
-            table.fail(f"allowed_hosts[{number}]", f'"{plain(entry, limit=80)}" {error}')
+            table.fail(f"allowed_hosts[{number}]", f'"{plain(text, limit=80)}" {error}')
     return tuple(hosts)

@@ -7,63 +7,7 @@ import pytest
 
 from cell.errors import TaskError
 from cell.taskfile import Table
-from cell.tasknetwork import Network, allowed_host, baseline, for_phase
-
-
-@pytest.mark.parametrize(
-    ("entry", "canonical"),
-    [
-        # names
-        ("example.com", "example.com"),
-        (" EXAMPLE.com. ", "example.com"),
-        ("*.Example.com", "*.example.com"),
-        ("localhost", "localhost"),
-        ("xn--bcher-kva.example", "xn--bcher-kva.example"),
-        # addresses
-        ("192.0.2.1", "192.0.2.1"),
-        ("2001:DB8:0::1", "2001:db8::1"),
-        # blocks
-        ("192.0.2.0/24", "192.0.2.0/24"),
-        ("2001:db8::/32", "2001:db8::/32"),
-    ],
-)
-def test_allowed_host(entry: str, canonical: str) -> None:
-    assert allowed_host(entry) == canonical
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        "",
-        ".",
-        "https://example.com",
-        "example.com:443",
-        "example.com/path",
-        "192.0.2.1/24",
-        "192.0.2.1:80",
-        "[2001:db8::1]",
-        "fe80::1%eth0",
-        "*",
-        "*.",
-        "*.192.0.2.1",
-        "a.*.com",
-        "*example.com",
-        "under_score.com",
-        "-a.com",
-        "a..com",
-        "bücher.example",
-        "a b.com",
-        "a.com\n",
-        "x" * 64 + ".com",
-        "user@example.com",
-    ],
-)
-def test_not_an_allowed_host(entry: str) -> None:
-    if entry == "a.com\n":  # outer blanks are stripped, as Harbor does
-        assert allowed_host(entry) == "a.com"
-        return
-    with pytest.raises(ValueError, match="must"):
-        allowed_host(entry)
+from cell.tasknetwork import Network, baseline, for_phase
 
 
 def table(name: str, values: dict[str, Any]) -> Table:
@@ -121,7 +65,7 @@ def test_for_phase(values: dict[str, Any], network: Network) -> None:
         ({"network_mode": False}, "agent.network_mode"),
         ({"network_mode": "public", "allowed_hosts": ["a.com"]}, "agent.allowed_hosts"),
         ({"allowed_hosts": ["a.com"]}, "agent.allowed_hosts"),
-        ({"network_mode": "allowlist", "allowed_hosts": ["a.com", "b.com:1"]}, "agent.allowed_hosts[1]"),
+        ({"network_mode": "allowlist", "allowed_hosts": ["a.com", "b.com:0"]}, "agent.allowed_hosts[1]"),
         ({"network_mode": "allowlist", "allowed_hosts": "a.com"}, "agent.allowed_hosts"),
     ],
 )
