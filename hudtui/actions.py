@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 View = Literal["fleet", "sessions", "commands", "egress", "identity", "verdict", "replay", "detail"]
-VIEWS: tuple[View, ...] = ("fleet", "sessions", "verdict")
+VIEWS: tuple[View, ...] = ("fleet", "sessions", "egress", "verdict")
 EVERYWHERE: tuple[View, ...] = (*VIEWS, "detail")
 
 
@@ -28,8 +28,10 @@ class Action(NamedTuple):
 _FLEET: tuple[View, ...] = ("fleet",)
 _SESSIONS: tuple[View, ...] = ("sessions",)
 _VERDICT: tuple[View, ...] = ("verdict",)
-_INSIDE: tuple[View, ...] = ("sessions", "verdict")
-_LISTS: tuple[View, ...] = ("fleet", "verdict", "detail")
+_EGRESS: tuple[View, ...] = ("egress",)
+_INSIDE: tuple[View, ...] = ("sessions", "egress", "verdict")
+_LISTS: tuple[View, ...] = ("fleet", "egress", "verdict", "detail")
+_FILTERED: tuple[View, ...] = ("fleet", "egress")
 _DETAIL: tuple[View, ...] = ("detail",)
 
 ACTIONS: tuple[Action, ...] = (
@@ -37,6 +39,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "open", "running → its sessions, finished → its verdict", _FLEET, 1),
     Action("open", ("enter",), "open", "open what the line names", _VERDICT, 1),
     Action("open", ("enter",), "watch", "look at the session", _SESSIONS, 1),
+    Action("open", ("enter",), "detail", "what is known of the hit; of a host: its hits", _EGRESS, 1),
     Action("watch", ("w",), "watch", "the cell's terminals, read-only", ("fleet", "verdict"), 2),
     Action("back", ("escape",), "back", "clear the filter first, then go back"),
     Action("close", ("escape", "q"), "close", "back to where you were", _DETAIL, 1),
@@ -44,7 +47,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("view_fleet", ("1",), "Fleet", "the table of cells"),
     Action("view_sessions", ("2",), "Sessions", "terminals and outputs"),
     Action("view_commands", ("3",), "Commands", "not in this version"),
-    Action("view_egress", ("4",), "Egress", "not in this version"),
+    Action("view_egress", ("4",), "Egress", "every attempt to leave, and what decided"),
     Action("view_identity", ("5",), "Identity", "not in this version"),
     Action("view_verdict", ("6",), "Verdict", "reward, causes, tests, timeline"),
     Action("view_replay", ("7",), "Replay", "not in this version"),
@@ -70,25 +73,29 @@ ACTIONS: tuple[Action, ...] = (
     Action("left", ("left",), "left", "to the left", (*_INSIDE, "detail"), palette=False),
     Action("right", ("right",), "right", "to the right", (*_INSIDE, "detail"), palette=False),
     Action("follow", ("F",), "follow", "stay at the end of what is printed", _SESSIONS, 3),
+    Action("follow", ("F",), "follow", "stay at the last hit", _EGRESS, 6),
     Action("pane_next", ("tab",), "pane", "the next pane", footer=0, palette=False),
     Action("pane_previous", ("shift+tab",), "pane back", "the pane before", palette=False),
     Action("zoom", ("z",), "zoom", "this pane alone, and back", footer=7),
     # finding
     Action(
-        "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FLEET, 5
+        "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FILTERED, 5
     ),
     Action("search", ("slash",), "search", "find a text", ("verdict", "detail"), 5),
-    Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FLEET),
+    Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FILTERED),
     Action("match_next", ("n",), "next match", "the next match of the filter or search", _LISTS),
     Action("match_previous", ("N",), "match before", "the match before", _LISTS),
     Action("faults", ("exclamation_mark",), "faults", "only what is not a clean pass", _FLEET, 3),
+    Action("faults", ("exclamation_mark",), "denied", "only what was denied", _EGRESS, 3),
     Action("group", ("o",), "group", "by cause, by signature, by task, off", _FLEET, 4),
-    Action("sort", ("S",), "sort", "by a column; again for the other direction", _FLEET, 6),
+    Action("group", ("o",), "by host", "one row for each host, or for each hit", _EGRESS, 4),
+    Action("sort", ("S",), "sort", "by a column; again for the other direction", _FILTERED, 8),
     Action("mark", ("space",), "mark", "mark the cell, or take the mark away", _FLEET),
     Action("marked", ("M",), "only marked", "only the marked cells", _FLEET),
     # looking closer
     Action("detail", ("d",), "detail", "the verdict of the cell, in place", _FLEET, 8),
     Action("detail", ("d",), "detail", "what is known of the session", _SESSIONS, 5),
+    Action("detail", ("d",), "detail", "what is known of the hit", _EGRESS),
     Action("raw", ("y",), "raw JSON", "the record as `--json` prints it", footer=9),
     Action("copy", ("c",), "copy", "the cell's id; again: the path of its folder", footer=10),
     Action("copy", ("c",), "copy", "everything that is shown here", _DETAIL, 6),
@@ -119,7 +126,6 @@ SHOWN = {
 
 MISSING: dict[str, str] = {
     "commands": "3 Commands: no record of tool calls is kept by this version; sessions are under 2",
-    "egress": "4 Egress: no log of the ways out is kept by this version (no-network is all it does)",
     "identity": "5 Identity: recorded in cell/cell.json (y shows it); this version has no screen for it yet",
     "replay": "7 Replay: this version watches (2, g for the first byte); seeking in time comes later",
 }

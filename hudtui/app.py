@@ -13,12 +13,13 @@ from hudtui.actions import ACTIONS
 from hudtui.chrome import Bar, Tabs
 from hudtui.navigation import Navigating
 from hudtui.prompt import Prompt
+from hudtui.view_egress import EgressView
 from hudtui.view_fleet import FleetView
 from hudtui.view_sessions import SessionsView
 from hudtui.view_verdict import VerdictView
 from hudtui.views import HudView
 
-VIEW_CLASSES: tuple[type[HudView], ...] = (FleetView, SessionsView, VerdictView)
+VIEW_CLASSES: tuple[type[HudView], ...] = (FleetView, SessionsView, EgressView, VerdictView)
 """The views that this version has; each knows its own name."""
 
 

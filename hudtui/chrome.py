@@ -107,12 +107,24 @@ def place_of(jobs: Sequence[Job], paths: Sequence[Path]) -> str:
     return plain(f"{name} · {len(jobs)} jobs" if jobs else name)
 
 
-def header_runs(counts: Sequence[tuple[Run, int]], place: str, scoped: Trial | None, width: int) -> list[Run]:
-    """Return the header: name, counts by state, the folder, the scope."""
+def header_runs(
+    counts: Sequence[tuple[Run, int]],
+    place: str,
+    scoped: Trial | None,
+    width: int,
+    *,
+    denied: int | None = None,
+) -> list[Run]:
+    """Return the header: name, counts by state, denials of the last minute, the folder, the scope.
+
+    `denied` is None where nothing ever tried to leave.
+    """
     runs: list[Run] = [("hudtui  ", "primary bold")]
     for (glyph, role), count in counts:
         runs.append((f"{glyph} {count}  ", role))
     bar: Run = ("│ ", "muted")
+    if denied is not None:
+        runs += [bar, (f"deny {denied}/min  ", "bad" if denied else "muted")]
     if width >= 100 and place:
         runs += [bar, (f"{place}  ", "muted")]
     return [*runs, bar, (f"all › {scoped.id}" if scoped else "all", "")]

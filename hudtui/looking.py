@@ -11,6 +11,7 @@ from textual.app import App
 
 from cell.plain import plain
 from cell.trials import Reader, Snapshot, Trial
+from cell.trials_egress import EgressReader, denied_within
 from hudtui.actions import View
 from hudtui.chrome import Bar, footer_runs, header_runs, place_of
 from hudtui.engine import EngineFactory, TerminalEngine
@@ -51,6 +52,7 @@ class Looking(App[None]):
         self._poll, self._start_filter = poll, start_filter
         self._reader = Reader(paths, clock=clock)
         self.snapshot = Snapshot()
+        self.hits = EgressReader()
         self.scope: str | None = None
         self.view: View = "fleet"
         self._looking = False
@@ -77,14 +79,19 @@ class Looking(App[None]):
 
     def look(self) -> None:
         """Read the folders now."""
-        self._took(self._reader.scan())
+        self._took(self._read())
+
+    def _read(self) -> Snapshot:
+        snapshot = self._reader.scan()
+        self.hits.scan(snapshot.trials)
+        return snapshot
 
     async def _look_again(self) -> None:
         if self._looking:
             return
         self._looking = True
         try:
-            snapshot = await asyncio.to_thread(self._reader.scan)
+            snapshot = await asyncio.to_thread(self._read)
         finally:
             self._looking = False
         if self.is_running:
@@ -110,7 +117,10 @@ class Looking(App[None]):
         """Fill the header."""
         place = place_of(self.snapshot.jobs, self._reader.paths)
         counts = counted(self.snapshot.jobs)
-        self.query_one("#header", Bar).show(header_runs(counts, place, self.scoped, self.size.width))
+        hits = self.hits.hits
+        denied = denied_within(hits, self.clock()) if hits else None
+        runs = header_runs(counts, place, self.scoped, self.size.width, denied=denied)
+        self.query_one("#header", Bar).show(runs)
 
     def _footer(self) -> None:
         self._flashing = False

@@ -47,7 +47,7 @@ class Navigating(Looking):
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         """A filter works while it is typed."""
         if event.asked == "filter":
-            self.prompt.wrong(self.fleet.set_filter(event.text))
+            self.prompt.wrong(self.current.set_filter(event.text))
 
     def on_prompt_given(self, event: Prompt.Given) -> None:
         """Do what was asked."""
@@ -56,7 +56,7 @@ class Navigating(Looking):
             self.command(event.text)
         elif event.asked == "search":
             self.current.search(event.text)
-        elif wrong := self.fleet.set_filter(event.text):
+        elif wrong := self.current.set_filter(event.text):
             self.flash(wrong)
 
     def on_tabs_clicked(self, event: Tabs.Clicked) -> None:
@@ -92,15 +92,15 @@ class Navigating(Looking):
             self.flash("one cell must be in scope: 1 Fleet, then enter")
 
     def command(self, text: str) -> None:
-        """Do a line of `:`: `q`, a view's name, an action's name, `theme NAME`, or a filter for Fleet."""
+        """Do a line of `:`: `q`, a view's name, an action's name, `theme NAME`, `egress FILTER`."""
         word, _, rest = text.partition(" ")
         if word in ("q", "quit"):
             self.exit()
         elif word == "theme" and rest in self.available_themes:
             self.theme = rest
-        elif word == "fleet" and rest:
-            self.go("fleet")
-            self.flash(wrong) if (wrong := self.fleet.set_filter(rest)) else None
+        elif word in ("fleet", "egress") and rest:
+            self.go(word)  # type: ignore[arg-type]
+            self.flash(wrong) if (wrong := self.current.set_filter(rest)) else None
         elif action := named(f"view_{word}", self.view) or named(word.replace("-", "_"), self.view):
             self._do(action.name)
         elif word:
@@ -112,7 +112,7 @@ class Navigating(Looking):
         """Do what the key means in the view in front."""
         if self.prompt.display and key in ("escape", "tab", "shift+tab"):
             if self.prompt.asked == "filter" and key == "escape":
-                self.fleet.set_filter("")
+                self.current.set_filter("")
             self.close_prompt()
             return
         action = find(key, self.view)

@@ -45,6 +45,10 @@ class HudView(Container):
     def leave(self) -> None:
         """The view goes to the back."""
 
+    def set_filter(self, text: str) -> str:
+        """Filter what is listed (Fleet, where a view has no list); returns what is wrong with the filter."""
+        return self.hud.fleet.set_filter(text)
+
     def search(self, text: str) -> None:
         """Find a text, in a view that has something to search."""
 

@@ -1,0 +1,312 @@
+"""View 4: every attempt to leave, of one cell or of the whole job, and what is known of the chosen one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from cell.filters import FilterError, Values, parse
+from cell.plain import plain
+from cell.trials import Trial
+from cell.trials_egress import Hit, HostSum, by_host, values
+from hudtui.doc import Doc, Line, line
+from hudtui.egress_doc import hit_lines, host_lines, missing
+from hudtui.egress_rows import cells, columns, order_hits, order_hosts
+from hudtui.look import Run
+from hudtui.screens import DocScreen, MenuScreen
+from hudtui.table import Column, Table
+from hudtui.views import HudView, Pane, titled
+
+Row = Hit | HostSum
+
+
+class EgressView(HudView):
+    """The table of hits, filtered and sorted, or of hosts; the document follows its cursor."""
+
+    name_ = "egress"
+
+    def compose(self) -> ComposeResult:
+        """Table over document."""
+        with Container(id="egress-body"):
+            yield Table[Row](self._columns, self._cells, _key, id="egress-table")
+            yield Doc(id="egress-doc")
+
+    def on_mount(self) -> None:
+        """Begin with every hit, at the last one."""
+        self.table: Table[Row] = self.query_one("#egress-table", Table)
+        self.doc = self.query_one("#egress-doc", Doc)
+        self.filter_text = ""
+        self.filter_on = True
+        self.only_denied = False
+        self.grouped = False
+        self.following = True
+        self.sort: tuple[str, bool] = ("", False)
+        self.hits: Sequence[Hit] = ()
+        self._matches = parse("")
+        self._filled: tuple[object, ...] = ()
+        self._seen: dict[int, tuple[Hit, Values]] = {}
+
+    def panes(self) -> list[Pane]:
+        """Table and document."""
+        return [self.table, self.doc]
+
+    def trial(self) -> Trial | None:
+        """The cell in scope, else the one of the chosen hit."""
+        row = self.table.current
+        path = row.trial if isinstance(row, Hit) else None
+        found = (trial for trial in self.hud.snapshot.trials if trial.path == path)
+        return self.hud.scoped or next(found, None)
+
+    def _columns(self, width: int) -> tuple[Column, ...]:
+        return columns(width, grouped=self.grouped, one_cell=self.hud.scope is not None)
+
+    def _cells(self, row: Row) -> list[list[Run]]:
+        return cells(row, self.table.columns, self.hud.clock())
+
+    # ── what is shown ─────────────────────────────────────────────────────────────────────────
+
+    def update(self) -> None:
+        """Fill the table again, if anything changed; the cursor stays on its hit, or follows the last."""
+        every = self.hud.hits.hits
+        asked = (
+            every,
+            self.hud.scope,
+            self._matches,
+            self.filter_on,
+            self.only_denied,
+            self.grouped,
+            self.sort,
+        )
+        if len(self._filled) == len(asked) and all(a is b for a, b in zip(asked, self._filled, strict=True)):
+            self._title()
+            return
+        self._filled = asked
+        self.hits = [hit for hit in every if self._wanted(hit)]
+        rows: Sequence[Row]
+        if self.grouped:
+            rows = order_hosts(by_host(self.hits), *self.sort)
+        else:
+            rows = order_hits(self.hits, *self.sort)
+        self.table.sorted_by = self.sort
+        self.table.empty = self._empty(len(every))
+        self.table.show(rows, keep=_key(rows[-1]) if self._at_end and rows else None)
+        self._title()
+        self._beside()
+
+    def _wanted(self, hit: Hit) -> bool:
+        if self.hud.scope is not None and hit.trial != self.hud.scope:
+            return False
+        if self.only_denied and hit.allowed:
+            return False
+        return not (self.filter_text and self.filter_on) or self._matches(self._values(hit))
+
+    def _values(self, hit: Hit) -> Values:
+        known = self._seen.get(id(hit))
+        if known is None:
+            if len(self._seen) > 400_000:
+                self._seen.clear()
+            known = self._seen[id(hit)] = (hit, values(hit))
+        return known[1]
+
+    @property
+    def _at_end(self) -> bool:
+        return self.following and not self.grouped and not self.sort[0]
+
+    def _title(self) -> None:
+        total = sum(self.hud.scope in (None, hit.trial) for hit in self.hud.hits.hits)
+        name = "Egress" if not self.grouped else f"Egress · {len(self.table.entries):,} hosts ·"
+        parts = [
+            f"{name} {total:,}" if len(self.hits) == total else f"{name} {len(self.hits):,} of {total:,}"
+        ]
+        if self.filter_text:
+            parts.append(f"/{self.filter_text}" + ("" if self.filter_on else " (off)"))
+        parts += ["denied"] * self.only_denied
+        below = "" if self.grouped or not self.hits else "following" if self._at_end else "F follows"
+        titled(self.table, " · ".join(parts), below)
+
+    def _empty(self, every: int) -> str:
+        trial = self.hud.scoped
+        recorded = any(hit.trial == trial.path for hit in self.hud.hits.hits) if trial else bool(every)
+        if recorded:
+            return "nothing matches · esc shows all again"
+        return missing(trial, self.hud.snapshot.trials)
+
+    def _beside(self) -> None:
+        row = self.table.current
+        if row is None:
+            self.doc.show([])
+            titled(self.doc, "")
+        elif self.doc.display:
+            self.doc.show(self._lines(row))
+            titled(self.doc, _name(row))
+
+    def _lines(self, row: Row) -> list[Line]:
+        if isinstance(row, HostSum):
+            return host_lines(row, [hit for hit in self.hits if hit.host == row.host])
+        return hit_lines(row, [hit for hit in self.hud.hits.hits if not hit.allowed])
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """The document follows; off the last hit the table follows no more."""
+        event.stop()
+        self.following = self.table.cursor >= len(self.table.entries) - 1
+        self._title()
+        self._beside()
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """As enter."""
+        event.stop()
+        self.act_open()
+
+    def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
+        """Sort by that column."""
+        event.stop()
+        self.sort_by(event.column)
+
+    # ── actions ───────────────────────────────────────────────────────────────────────────────
+
+    def back(self) -> bool:
+        """Clear what narrows the list, one thing at a time."""
+        if super().back():
+            return True
+        if self.filter_text:
+            self.set_filter("")
+        elif self.only_denied:
+            self.act_faults()
+        elif self.grouped:
+            self.act_group()
+        elif not self.table.has_focus:
+            self.table.focus()
+        else:
+            return False
+        return True
+
+    def set_filter(self, text: str) -> str:
+        """Filter the list; returns what is wrong with the filter, "" when nothing is."""
+        try:
+            self._matches = parse(text)
+        except FilterError as error:
+            return str(error)
+        self.filter_text, self.filter_on = text.strip(), True
+        self.update()
+        return ""
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; the same again turns the direction."""
+        by, down = self.sort
+        self.sort = (column, not down if by == column else False)
+        self.update()
+
+    def act_open(self) -> None:
+        """Show what is known of the hit; of a host: its hits."""
+        row = self.table.current
+        if isinstance(row, HostSum):
+            self.grouped, self.sort = False, ("", False)
+            self.set_filter(f'host:"{row.host}"')
+        else:
+            self.act_detail()
+
+    def act_detail(self) -> None:
+        """Go to the document, or put it over the screen where there is no room beside the table."""
+        row = self.table.current
+        if row is None:
+            return
+        if self.doc.display:
+            self.doc.focus()
+            return
+        self.app.push_screen(DocScreen(_name(row), self._lines(row), wrapped=True))
+
+    def act_filter(self) -> None:
+        """Ask for a filter."""
+        self.hud.ask("filter", self.filter_text)
+
+    def act_filter_toggle(self) -> None:
+        """The filter off and on again."""
+        if not self.filter_text:
+            self.hud.flash("there is no filter; / makes one")
+            return
+        self.filter_on = not self.filter_on
+        self.update()
+
+    def act_match_next(self, step: int = 1) -> None:
+        """Go to the next hit that the filter matches; without one, to the next denial."""
+        rows = self.table.entries
+        for offset in range(1, len(rows) + 1):
+            at = (self.table.cursor + step * offset) % len(rows)
+            row = rows[at]
+            if isinstance(row, Hit) and (
+                self._matches(self._values(row)) if self.filter_text else not row.allowed
+            ):
+                self.table.move_to(at)
+                return
+
+    def act_match_previous(self) -> None:
+        """Go to the match before."""
+        self.act_match_next(-1)
+
+    def act_faults(self) -> None:
+        """Only what was denied."""
+        self.only_denied = not self.only_denied
+        self.update()
+
+    def act_group(self) -> None:
+        """One row for each host, or for each hit."""
+        self.grouped, self.sort = not self.grouped, ("", False)
+        self.table.refresh(layout=True)
+        self.update()
+
+    def act_follow(self) -> None:
+        """Go to the last hit and stay there, or stay here."""
+        self.following = not self.following
+        if self.following:
+            self.sort = ("", False)
+            self.update()
+            self.table.move_to(-1)
+        self._title()
+
+    def act_sort(self) -> None:
+        """Choose the column to sort by."""
+        by, down = self.sort
+        options = [("", "most denied first" if self.grouped else "as they came")]
+        for column in self.table.columns:
+            sign = (" ▼" if down else " ▲") if column.key == by else ""
+            options.append((column.key, column.title.capitalize() + sign))
+
+        def chosen(name: str | None) -> None:
+            if name == "":
+                self.sort = ("", False)
+                self.update()
+            elif name is not None:
+                self.sort_by(name)
+
+        self.app.push_screen(MenuScreen("Sort", options, at=by), chosen)
+
+    def act_raw(self) -> None:
+        """Show the record as `cell egress --json` prints it."""
+        row = self.table.current
+        if isinstance(row, Hit):
+            text = json.dumps(row.as_dict(), indent=2, ensure_ascii=False)
+            shown = [line(plain(one, limit=8000)) for one in text.splitlines()]
+            self.app.push_screen(DocScreen(f"{_name(row)} JSON", shown))
+
+    def act_copy(self) -> None:
+        """Copy the host."""
+        if (row := self.table.current) is not None:
+            self.app.copy_to_clipboard(row.host)
+            self.hud.flash(f"copied {row.host}")
+
+    def act_replay(self) -> None:
+        """Show the terminal at the moment of the hit."""
+        row = self.table.current
+        if isinstance(row, Hit):
+            self.hud.flash("7 Replay is not in this version")
+
+
+def _key(row: Row) -> str:
+    return row.key if isinstance(row, Hit) else row.host
+
+
+def _name(row: Row) -> str:
+    return f"Hit {row.hit} · {row.cell} {row.task}" if isinstance(row, Hit) else f"Host {row.host}"
