@@ -1,0 +1,193 @@
+"""Whose connection it is, by the kernel's word: from the two ends of a socket to the process inside.
+
+A secret could be read on the loopback (a plain `docker run` has CAP_NET_RAW); who holds a socket cannot
+be forged. `sock_diag` names the inode of the client's own socket, and the process is the one that has
+that inode among its descriptors. A client that has gone by then is nobody, and nobody is let through.
+Nothing is cached: the next connection of the same process is looked up anew.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cell import kernel
+
+_TCP, _UDP = socket.IPPROTO_TCP, socket.IPPROTO_UDP
+_SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 20, 1
+_NO_COOKIE = 0xFFFFFFFF
+# ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING. Not SYN_SENT: whoever can forge
+# packets could have opened our end in the name of a socket that is only just connecting.
+_CONNECTED = frozenset({1, 4, 5, 8, 9, 11})
+_LONGEST_COMMAND = 400  # characters that a record keeps
+
+End = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process inside that a connection belongs to, as it was when it was asked for.
+
+    `pid` is the substrate's number, `uid` the sandbox's. When a child has inherited the socket,
+    `pid` is the process that started first, and `mount_namespaces` has those of all who hold it:
+    a connection is the verifier's only if that is its only one.
+    """
+
+    pid: int
+    uid: int
+    inode: int
+    command: str
+    mount_namespaces: frozenset[int]
+
+    def only_in(self, mount_namespace: int) -> bool:
+        """Whether every holder of the socket has this view of files."""
+        return self.mount_namespaces == {mount_namespace}
+
+
+class Owners:
+    """Asks the kernel for owners. `diag` is a sock_diag socket that was made inside the sandbox."""
+
+    def __init__(self, diag: socket.socket, pid_namespace: int) -> None:
+        self._diag, self._pid_namespace, self._sequence = diag, pid_namespace, 0
+        diag.setblocking(False)
+
+    def of(self, connection: socket.socket) -> Owner | None:
+        """Return who holds the other end of an accepted TCP connection; None when it has gone."""
+        try:
+            local, peer = connection.getsockname(), connection.getpeername()
+        except OSError:
+            return None
+        return self.of_ends((peer[0], peer[1]), (local[0], local[1]))
+
+    def of_ends(self, client: End, server: End) -> Owner | None:
+        """The same from the two ends, as the client's own socket sees them."""
+        return self._holder(self._ask(_TCP, client, server))
+
+    def of_datagram(self, client: End, server: End) -> Owner | None:
+        """Return who holds the UDP socket at `client`; None when it is closed already."""
+        return self._holder(self._ask(_UDP, client, server))
+
+    def _ask(self, protocol: int, client: End, server: End) -> tuple[int, int] | None:
+        """Return (inode, uid) of the client's socket."""
+        mine, theirs = _packed(client[0]), _packed(server[0])
+        if len(mine) != len(theirs):
+            return None
+        family = socket.AF_INET if len(mine) == 4 else socket.AF_INET6
+        ends = [(client[1], mine), (server[1], theirs)]
+        if protocol == _UDP:
+            ends.reverse()  # the kernel has them the other way round there, "for historical reasons"
+        (sport, source), (dport, destination) = ends
+        self._sequence = (self._sequence + 1) & 0x7FFFFFFF
+        body = struct.pack("=BBBxI", family, protocol, 0, 0xFFFFFFFF)
+        body += struct.pack("!HH16s16s", sport, dport, source, destination)
+        body += struct.pack("=III", 0, _NO_COOKIE, _NO_COOKIE)
+        header = struct.pack(
+            "=IHHII", 16 + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, self._sequence, 0
+        )
+        try:
+            self._diag.send(header + body)
+            while True:
+                # it has been answered when the sending returns
+                answer = self._diag.recv(4096)
+                _, kind, _, sequence, _ = struct.unpack_from("=IHHII", answer)
+                if sequence == self._sequence:
+                    break
+        except OSError:
+            return None
+        if kind != _SOCK_DIAG_BY_FAMILY or len(answer) < 16 + 72:
+            return None
+        _, state, local_port, remote_port = struct.unpack_from("!BB2xHH", answer, 16)
+        uid, inode = struct.unpack_from("=II", answer, 16 + 64)
+        # a listener is what the kernel gives where there is no such connection
+        if local_port != client[1] or not inode:
+            return None
+        if protocol == _TCP and (state not in _CONNECTED or remote_port != server[1]):
+            return None
+        return inode, uid
+
+    def _holder(self, found: tuple[int, int] | None) -> Owner | None:
+        if found is None:
+            return None
+        inode, uid = found
+        name, holders = f"socket:[{inode}]", []
+        for pid in kernel.processes_in(self._pid_namespace):
+            with suppress(OSError):
+                # by descriptor, so that it cannot be another process of the same pid later on
+                process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    if _holds(process, name):
+                        view = os.stat("ns/mnt", dir_fd=process).st_ino
+                        holders.append((_started(process), pid, _command(process), view))
+                finally:
+                    os.close(process)
+        if not holders:
+            return None
+        _, pid, command, _ = min(holders)
+        return Owner(pid, uid, inode, command, frozenset(view for _, _, _, view in holders))
+
+
+def session_of(
+    pid: int, sessions: Mapping[int, int], stat: Callable[[int], list[str]] = kernel.stat_fields
+) -> int | None:
+    """Return the number of the session that a process descends from, None if that is not known.
+
+    `sessions` maps the pid of a session's first process (the substrate's number; it leads a session
+    of the kernel's, too) to its number. An orphan has lost its line, but it keeps the kernel's
+    session id, unless it called setsid(2).
+    """
+    kernel_session, seen = 0, set[int]()
+    while pid > 1 and pid not in seen:
+        seen.add(pid)
+        fields = stat(pid)
+        if len(fields) < 4:
+            break
+        parent, leader = int(fields[1]), int(fields[3])
+        kernel_session = kernel_session or leader
+        if leader == pid and pid in sessions:
+            return sessions[pid]
+        pid = parent
+    return sessions.get(kernel_session)
+
+
+def _packed(address: str) -> bytes:
+    address = address.partition("%")[0]
+    if ":" not in address:
+        return socket.inet_pton(socket.AF_INET, address)
+    packed = socket.inet_pton(socket.AF_INET6, address)
+    # an IPv4 connection of a socket of both families
+    return packed[12:] if packed[:12] == b"\0" * 10 + b"\xff\xff" else packed
+
+
+def _holds(process: int, name: str) -> bool:
+    table = os.open("fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=process)
+    try:
+        for entry in os.scandir(table):
+            with suppress(FileNotFoundError):  # closed in between
+                if os.readlink(entry.name, dir_fd=table) == name:
+                    return True
+    finally:
+        os.close(table)
+    return False
+
+
+def _read(process: int, name: str) -> bytes:
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
+
+
+def _started(process: int) -> int:
+    return int(_read(process, "stat").rpartition(b")")[2].split()[19])
+
+
+def _command(process: int) -> str:
+    """The command line, as the process itself would have it: text from inside."""
+    words = _read(process, "cmdline").rstrip(b"\0").replace(b"\0", b" ")
+    words = words or b"[" + _read(process, "comm").rstrip(b"\n") + b"]"
+    return words.decode("utf-8", "replace")[:_LONGEST_COMMAND]
