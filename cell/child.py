@@ -129,7 +129,7 @@ class Child:
         """Signal the whole session of the process, and what it started elsewhere but still parents."""
         if not self.pid or self.ended.done():
             return
-        for pid in _family(self.pid):
+        for pid in family(self.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -140,7 +140,7 @@ class Child:
                 os.killpg(self.pid, number)
 
 
-def _family(leader: int) -> list[int]:
+def family(leader: int) -> list[int]:
     """Return the session led by `leader`, and every descendant of it, wherever it put itself."""
     members, parents = [leader], {}
     for entry in os.scandir("/proc"):

@@ -18,6 +18,7 @@ from typing import Any
 import asyncssh
 
 from .errors import CellError, HarnessError, Refused, TaskError
+from .gate import Grant
 from .records import Principal
 from .workspace import Workspace
 
@@ -35,16 +36,21 @@ async def serve(
     handlers: Handlers,
     *,
     pid: int,
+    grant: Grant | None = None,
 ) -> None:
-    """Answer the requests of one channel until it ends."""
+    """Answer the requests of one channel until it ends; `grant` narrows what it may ask for."""
     while True:
         frame = await _receive(process.stdin)
         if frame is None:
             return
         request, blob = frame
         method, args = str(request.get("method")), request.get("args") or {}
+        if grant is not None and grant.holder:
+            args["who"] = grant.holder  # who it is was said when it was granted
+        named = args.get("session")
+        session = named if isinstance(named, int) else None
         try:
-            workspace.ask(principal, method, _told(args), pid=pid)
+            workspace.ask(principal, method, _told(args), pid=pid, session=session, grant=grant)
             handler = handlers.get(method)
             if handler is None:
                 raise Refused(f"{method} is not done by this version")
@@ -58,9 +64,15 @@ async def serve(
 
 def _told(args: dict[str, Any]) -> str:
     """What the journal says of a call: never values that may be secret."""
-    return ", ".join(
-        f"{key}={value}" for key, value in args.items() if key in ("reason", "why", "keep", "what")
-    )
+    return ", ".join(f"{key}={value}" for key, value in args.items() if key in _TELLING)
+
+
+_TELLING = frozenset(
+    {
+        *("reason", "why", "keep", "what", "who", "session", "sessions", "freeze", "cols", "rows"),
+        *("signal", "principal", "for_sec", "grant"),
+    }
+)
 
 
 def _send(stream: Any, document: dict[str, Any], blob: bytes = b"") -> None:

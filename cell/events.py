@@ -63,7 +63,10 @@ class SessionClosed(Event, tag="session-end", frozen=True, kw_only=True):
 
 
 class GateCall(Event, tag="gate", frozen=True, kw_only=True):
-    """Somebody asked the gate for something; written before it is answered."""
+    """Somebody asked the gate for something; written before it is answered.
+
+    `holder` is who a grant was given to, where one was used.
+    """
 
     principal: str
     method: str
@@ -71,6 +74,7 @@ class GateCall(Event, tag="gate", frozen=True, kw_only=True):
     allowed: bool
     reason: str = ""
     pid: int = 0
+    holder: str = ""
 
 
 class Intervention(Event, tag="intervention", frozen=True, kw_only=True):

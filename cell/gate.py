@@ -7,8 +7,10 @@ C closed.
     status events watch             .       SA=VFC  SA=VFC    SA=VFC   reading disturbs nothing
     session                         A       .       .         .        the agent works in its phase only
     shell attach type signal        .       .       A=  F     .        a person in the world; but never while
-    forward                         .       .       A=  F     .          the verifier runs and judges it
+    resize forward                  .       .       A=  F     .          the verifier runs and judges it
     pause continue                  .       .       A         .        only the agent can be made to wait
+    finish                          .       .       A         .        a person who is the agent is done
+    grant revoke                    .       .       SA=VF     .        by the operator; a grant grants nothing
     allow                           .       .       A=VF      .        widens the phase that is or comes
     keep release                    .       .       SA=VF     SA=VF
     seal                            .       .       A         A        ends the agent phase, once
@@ -35,7 +37,8 @@ import msgspec
 from cell.records import PhaseName, Principal
 
 _READ: Final = ("status", "events", "watch")
-_HANDS: Final = ("shell", "attach", "type", "signal", "forward")
+_HANDS: Final = ("shell", "attach", "type", "signal", "resize", "forward")
+_GRANTING: Final = ("grant", "revoke")
 _ALL: Final[frozenset[PhaseName]] = frozenset(get_args(PhaseName))
 _ALIVE: Final = _ALL - {"closed"}
 _WORLD: Final[frozenset[PhaseName]] = frozenset({"agent", "sealed", "finished"})
@@ -51,6 +54,8 @@ _RULES: Final[dict[Principal, dict[str, frozenset[PhaseName]]]] = {
         **dict.fromkeys(_HANDS, _WORLD),
         "pause": _AGENT,
         "continue": _AGENT,
+        "finish": _AGENT,
+        **dict.fromkeys(_GRANTING, _ALIVE),
         "allow": _ALIVE - {"starting"},
         "keep": _ALIVE,
         "release": _ALIVE,
@@ -75,15 +80,15 @@ _RULES: Final[dict[Principal, dict[str, frozenset[PhaseName]]]] = {
 METHODS: Final[tuple[str, ...]] = tuple(dict.fromkeys(m for rules in _RULES.values() for m in rules))
 
 _ORDER: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
-_OF_A_SESSION: Final = frozenset({"watch", "attach", "type", "signal"})
+_OF_A_SESSION: Final = frozenset({"watch", "attach", "type", "signal", "resize"})
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """A principal handed on, narrowed. None means "not narrowed"; `until` is seconds since the epoch.
 
     `holder` is who it was given to, for the record. With `sessions`, calls about a session must name
-    one of these, new ones cannot be opened, and `methods` None means watch, attach, type, signal and
-    status.
+    one of these, new ones cannot be opened, and `methods` None means watch, attach, type, signal,
+    resize and status.
     """
 
     principal: Principal
@@ -153,6 +158,8 @@ def _narrowed(
         return _no("the grant ended with the rollout")
     if grant.until is not None and not now < grant.until:
         return _no("the grant has expired")
+    if method in _GRANTING:
+        return _no("a grant is not handed on: only the operator grants and revokes")
     methods = grant.methods
     if methods is None and grant.sessions is not None:
         methods = _OF_A_SESSION | {"status"}

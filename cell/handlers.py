@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import msgspec
 
-from . import control, kernel, layout, visitor
+from . import control, driving, kernel, layout, visitor
 from .describe import Spec
 from .errors import Refused
 from .events import VerdictGiven
+from .gate import Grant
+from .grants import Grants
+from .plain import plain
 from .records import CellInfo, Principal, Process
 from .rewards import copy_tree
 from .workspace import Workspace
 
+_LONGEST_GRANT = 30 * 86400.0  # seconds
 _COPY_BYTES, _COPY_FILES = 1 << 30, 100_000
 
 
@@ -26,13 +33,16 @@ class Desk:
     def __init__(self, spec: Spec, folder: Path, root_fd: int, workspace: Workspace) -> None:
         self.spec, self.folder, self.world = spec, folder, workspace
         self.info: CellInfo | None = None
+        self.grants = Grants()
         self._root_fd = root_fd
 
     def publish(self) -> None:
         """Write cell.json anew, whole or not at all."""
         if self.info is None:
             return
-        self.info = msgspec.structs.replace(self.info, phase=self.world.phase, kept=self.world.kept)
+        self.info = msgspec.structs.replace(
+            self.info, phase=self.world.phase, kept=self.world.kept, held=self.world.turns.told()
+        )
         temporary = self.folder / ".cell.json.new"
         try:
             temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self.info), indent=2) + b"\n")
@@ -53,10 +63,18 @@ class Desk:
             "release": self._release,
             "stop": self._stop,
             "adopt": self._adopt,
+            "pause": self._pause,
+            "continue": self._continue,
+            "finish": self._finish,
+            "signal": self._signal,
+            "resize": self._resize,
+            "grant": self._grant,
+            "revoke": self._revoke,
         }
 
     async def _status(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        return msgspec.to_builtins(self.info)
+        waiting = {"held_sec": round(self.world.turns.held, 3), "waiting": self.world.turns.waiting}
+        return {**msgspec.to_builtins(self.info), **waiting, "grants": self.grants.told()}
 
     async def _begin(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         self.world.enter("agent", by)
@@ -72,6 +90,10 @@ class Desk:
         if by == "operator":
             self.world.intervened(by, "sealed the agent phase")
         await self.world.seal(by, reason)
+        return {"notes": await self._collect()}
+
+    async def _collect(self) -> list[str]:
+        """Copy what the agent left in /logs, and say what was left out."""
         notes: list[str] = []
         trial = Path(self.spec.trial)
         for inside, outside in (
@@ -90,7 +112,7 @@ class Desk:
                 )
             finally:
                 os.close(source)
-        return {"notes": notes}
+        return notes
 
     async def _grade(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         if by == "operator" and self.world.graded:
@@ -107,6 +129,68 @@ class Desk:
 
     async def _conclude(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         self.world.record(msgspec.convert(args["verdict"], VerdictGiven))
+
+    # ── making the agent wait, and working beside it ──────────────────────────────────────────
+
+    async def _pause(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        await self.world.pause(_name(by, args), freeze=bool(args.get("freeze")))
+
+    async def _continue(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        await self.world.resume(_name(by, args))
+
+    async def _finish(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        """End the phase of an agent that is a person."""
+        if not self.world.human:
+            raise Refused(f"the agent of this cell is {self.spec.agent}, not a person; seal ends its phase")
+        await self.world.seal(_name(by, args), "finished by the human agent")
+        return {"notes": await self._collect()}
+
+    async def _signal(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        session = driving.find(self.world, _number(args, "session"))
+        name = str(args.get("signal", "")).upper().removeprefix("SIG")
+        number = getattr(signal, f"SIG{name}", None) if name.isalnum() else None
+        if number is None:
+            raise Refused(f"there is no signal {plain(name, limit=40)!r}")
+        self.world.hands_on(by, f"sent SIG{name} to session {session.n}", session.n)
+        session.child.signal(int(number))
+
+    async def _resize(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        session = driving.find(self.world, _number(args, "session"))
+        cols, rows = _number(args, "cols"), _number(args, "rows")
+        if not session.tty or not (0 < cols < 10000 and 0 < rows < 10000):
+            raise Refused(f"session {session.n} has no terminal that could be {cols}x{rows}")
+        self.world.hands_on(by, f"resized the terminal of session {session.n} to {cols}x{rows}", session.n)
+        session.resize(cols, rows)
+
+    async def _grant(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        """Make a key that opens a principal's socket, narrowed; the answer is the only copy of it."""
+        principal, for_sec, sessions = args.get("principal"), args.get("for_sec"), args.get("sessions")
+        if principal not in ("viewer", "operator"):
+            raise Refused("a grant is for a viewer or an operator")
+        if not isinstance(for_sec, int | float) or not 0 < for_sec <= _LONGEST_GRANT:
+            raise Refused("a grant lasts for more than 0 seconds, and for 30 days at most")
+        if sessions is not None and not all(isinstance(one, int) for one in sessions):
+            raise Refused("sessions are numbers")
+        key = asyncssh.generate_private_key("ssh-ed25519", comment=f"cell {self.spec.cell} {principal}")
+        granted = self.grants.add(
+            Grant(
+                principal=principal,
+                until=time.time() + for_sec,
+                sessions=frozenset(sessions) if sessions is not None else None,
+                holder=plain(str(args.get("who") or ""), limit=40) or "a colleague",
+            ),
+            key.public_data,
+        )
+        return {**granted.told(), "key": key.export_private_key().decode("ascii")}
+
+    async def _revoke(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        wanted = str(args.get("grant", ""))
+        found = self.grants.revoke(wanted)
+        if not found:
+            raise Refused(f"there is no grant {plain(wanted, limit=40)!r}")
+        return [granted.told() for granted in found]
+
+    # ── the cell itself ───────────────────────────────────────────────────────────────────────
 
     async def _keep(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         self.world.kept = True
@@ -127,3 +211,15 @@ class Desk:
                 self.info, runner=msgspec.convert(args["runner"], Process | None)
             )
             self.publish()
+
+
+def _name(by: Principal, args: dict[str, Any]) -> str:
+    """Return the principal, and the name that goes with it, if one was given."""
+    return f"{by} {plain(str(args.get('who') or ''), limit=40)}".rstrip()
+
+
+def _number(args: dict[str, Any], name: str) -> int:
+    value = args.get(name)
+    if not isinstance(value, int):
+        raise Refused(f"{name} is to be a number")
+    return value

@@ -94,6 +94,24 @@ class Identity(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Held(Record, frozen=True, kw_only=True):
+    """Whether the agent has to wait. `drivers` maps a session to who has its keyboard, and since when.
+
+    `sec` is for how long the agent had to wait in all, without the wait that may be going on, which
+    began at `since` (0: it does not wait now).
+    """
+
+    paused: bool = False
+    frozen: bool = False
+    drivers: dict[int, tuple[str, float]] = {}
+    sec: float = 0.0
+    since: float = 0.0
+
+    def total(self, now: float) -> float:
+        """Return for how many seconds the agent has had to wait, as of `now`."""
+        return self.sec + (max(0.0, now - self.since) if self.since else 0.0)
+
+
 class CellInfo(Record, frozen=True, kw_only=True):
     """`cell/cell.json`. `sockets` maps a principal to its unix socket while the cell lives."""
 
@@ -112,6 +130,7 @@ class CellInfo(Record, frozen=True, kw_only=True):
     ssh_config: str = "ssh_config"
     identity: Identity = Identity()
     warnings: tuple[str, ...] = ()
+    held: Held = Held()
 
 
 # ── verdict.json ──────────────────────────────────────────────────────────────────────────────

@@ -75,11 +75,13 @@ class Cell:
                 self.spec.env,
                 str(root.path),
                 root.diffs,
+                human=self.spec.agent == "human",
             )
             desk = Desk(self.spec, self.folder, self._root_fd, workspace)
             workspace.changed = desk.publish
             self._runtime(stack)
-            paths = await stack.enter_async_context(sshd.listen(workspace, self.runtime, desk.handlers()))
+            doors = sshd.listen(workspace, self.runtime, desk.handlers(), desk.grants)
+            paths = await stack.enter_async_context(doors)
             desk.info = describe.info(self.spec, sandbox, people, paths, hostname=self.hostname)
             (self.folder / "ssh_config").write_text(
                 describe.ssh_config(self.spec.cell, self.runtime), "utf-8"
@@ -131,6 +133,8 @@ class Cell:
                 spec.workdir,
                 where=(f"{spec.task_path}/task.toml", declared.key),
             )
+        # an operator's own shell may be root's, whoever the task declares
+        people["root"] = resolve(self._root_fd, "agent", "0", spec.workdir, where=(spec.task_path, ""))
         for name in ("agent", "artifacts"):
             make_directory(self._root_fd, f"/logs/{name}", 0, 0, 0o777)
         if spec.sandboxed:

@@ -42,6 +42,9 @@ class Client(Protocol):
     async def read(self) -> Input:
         """Return the next thing the client did; ConnectionError when it has gone altogether."""
 
+    async def gone(self) -> None:
+        """Return when it has gone altogether, without taking anything from it."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -101,7 +104,10 @@ class Outcome:
 
 @dataclass
 class Session:
-    """A session between its start and its end. Made by `run`'s caller, driven by `run`."""
+    """A session between its start and its end. Made by `run`'s caller, driven by `run`.
+
+    `turn` returns when its own client may act (None: always); another one may be typing (`lease`).
+    """
 
     n: int
     child: Child
@@ -115,6 +121,8 @@ class Session:
     started: float = field(default_factory=time.monotonic)
     watchers: set[Watcher] = field(default_factory=set)
     stopped: str = ""
+    turn: Callable[[], Awaitable[None]] | None = None
+    _writable: asyncio.Future[None] | None = None
     _backlog: deque[bytes] = field(default_factory=deque)
     _backlog_size: int = 0
 
@@ -228,41 +236,62 @@ class Session:
     async def _feed(self) -> None:
         """Do what the client does until it has gone, also when the process reads no more of it."""
         reads = True
-        while True:
-            try:
+        try:
+            while True:
                 got = await self.client.read()
-            except ConnectionError:
-                self.stop("client gone")
-                return
-            if got.resize:
-                self.resize(*got.resize)
-            elif got.signal:
-                self.child.signal(got.signal)
-            elif got.data and reads:
-                self.recording.typed(got.data, self.principal)
-                reads = await self._write(got.data)
-            elif got.data == b"" and not self.tty and self.stdin >= 0:
-                os.close(self.stdin)
-                self.stdin = -1
+                await self._my_turn()
+                if got.resize:
+                    self.resize(*got.resize)
+                elif got.signal:
+                    self.child.signal(got.signal)
+                elif got.data and reads:
+                    self.recording.typed(got.data, self.principal)
+                    reads = await self._write(got.data, self._my_turn)
+                elif got.data == b"" and not self.tty and self.stdin >= 0:
+                    os.close(self.stdin)
+                    self.stdin = -1
+        except ConnectionError:
+            self.stop("client gone")
 
-    async def _write(self, data: bytes) -> bool:
-        loop = asyncio.get_running_loop()
+    async def _my_turn(self) -> None:
+        if self.turn is not None:
+            await self.turn()
+
+    async def type(self, data: bytes, by: str) -> None:
+        """Type into the terminal as `by`, who is not the session's own client."""
+        self.recording.typed(data, by)
+        await self._write(data)
+
+    async def _write(self, data: bytes, turn: Callable[[], Awaitable[None]] | None = None) -> bool:
+        """Write all of it, asking for the turn before each part; False when nobody reads any more."""
         view = memoryview(data)
         while view:
+            if turn is not None:
+                await turn()
             try:
                 view = view[os.write(self.stdin, view) :]
             except BlockingIOError:
-                ready: asyncio.Future[None] = loop.create_future()
-                loop.add_writer(self.stdin, _done, ready)
-                try:
-                    await ready
-                finally:
-                    loop.remove_writer(self.stdin)
+                await self._until_writable()
             except OSError:  # it reads no more
                 return False
         return True
 
+    async def _until_writable(self) -> None:
+        """Wait for room. Two may wait, the client and a driver: a descriptor has but one callback."""
+        if self._writable is None:
+            loop, stdin = asyncio.get_running_loop(), self.stdin
+            self._writable = loop.create_future()
+            loop.add_writer(stdin, self._now_writable)
+        await asyncio.shield(self._writable)
+
+    def _now_writable(self) -> None:
+        if self._writable is not None:
+            asyncio.get_running_loop().remove_writer(self.stdin)
+            _done(self._writable)
+            self._writable = None
+
     def _close(self) -> None:
+        self._now_writable()
         for descriptor in {self.stdin, self.stdout, self.stderr}:
             if descriptor >= 0:
                 os.close(descriptor)

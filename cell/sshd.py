@@ -1,7 +1,8 @@
 """The one wire: SSH on a unix socket per principal (promises G1, T1–T9).
 
 A principal is proved by its key *and* by the socket it came in on. `agent` opens sessions; the
-others get the `control` subsystem (JSON requests, `control`) and `watch N`.
+others get the `control` subsystem (JSON requests, `control`) and `watch N`; an operator, besides, a
+shell of their own and `attach N [--take] [--who NAME]`, which lends a session's keyboard (`driving`).
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import asyncssh
 from asyncssh.misc import SoftEOFReceived
 
-from . import control, kernel
+from . import control, driving, kernel
 from .errors import CellError, Refused
+from .gate import Grant
+from .grants import Granted, Grants
+from .lease import Occupied
 from .plain import plain
 from .records import Principal
 from .sandbox import StartFailed
 from .session import Input, Outcome
-from .workspace import Terminal, Workspace
+from .workspace import Role, Terminal, Workspace
 
 PRINCIPALS: tuple[Principal, ...] = ("agent", "viewer", "operator", "runner")
 # The fastest of OpenSSH's ciphers here, by a factor of two (measured); what a client may fall back on.
@@ -37,11 +41,16 @@ Handler = Callable[[Principal, "asyncssh.SSHServerProcess[bytes]"], Awaitable[No
 class _Door(asyncssh.SSHServer):
     """One connection: who may come in through this socket."""
 
-    def __init__(self, principal: Principal, workspace: Workspace) -> None:
+    def __init__(self, principal: Principal, key: bytes, grants: Grants, workspace: Workspace) -> None:
         self.principal, self.workspace = principal, workspace
+        self._key, self._grants = key, grants
+        self._granted: Granted | None = None
+        self._cut: Callable[[], None] = lambda: None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Turn away whoever lives in a sandbox, whatever its uid and keys (attack 114)."""
+        self._conn = conn
+        self._cut = conn.abort
         connection: socket.socket = conn.get_extra_info("socket")
         pid = kernel.peer_pid(connection)
         own = kernel.namespace_of(os.getpid(), "pid"), kernel.namespace_of(os.getpid(), "user")
@@ -60,6 +69,25 @@ class _Door(asyncssh.SSHServer):
     def public_key_auth_supported(self) -> bool:
         """Keys only."""
         return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """Say whether it is the principal's own key, or that of a grant. The last one asked for is proved."""
+        self._granted = None if key.public_data == self._key else self._find(key)
+        return key.public_data == self._key or self._granted is not None
+
+    def _find(self, key: asyncssh.SSHKey) -> Granted | None:
+        return self._grants.find(self.principal, key.public_data)
+
+    def auth_completed(self) -> None:
+        """Bind the connection to its grant: it is cut when that ends."""
+        if self._granted is not None:
+            self._granted.cuts.add(self._cut)
+            self._conn.set_extra_info(grant=self._granted.grant)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        if self._granted is not None:
+            self._granted.cuts.discard(self._cut)
 
 
 class SshClient:
@@ -108,6 +136,10 @@ class SshClient:
                 raise ConnectionResetError
         return Input(data=data)
 
+    async def gone(self) -> None:
+        """Return when the channel is closed."""
+        await self._process.wait_closed()
+
 
 class Server:
     """The listening side of a cell."""
@@ -120,6 +152,8 @@ class Server:
         """Serve one channel. Whatever happens in it stays in it (promise T8)."""
         try:
             await self._process(principal, process)
+        except Occupied as error:
+            self._say(process, f"cell: {plain(str(error))}", driving.OCCUPIED)
         except Refused as error:
             self._say(process, f"cell: refused: {error}", 126)
         except (CellError, StartFailed) as error:
@@ -140,47 +174,81 @@ class Server:
             process.exit(status)
 
     async def _process(self, principal: Principal, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        words = (process.command or "").split()
+        grant: Grant | None = process.get_extra_info("grant")
         if process.subsystem == "control" and principal != "agent":
             pid = process.get_extra_info("peer_pid") or 0
-            await control.serve(self.workspace, principal, process, self.handlers, pid=pid)
+            await control.serve(self.workspace, principal, process, self.handlers, pid=pid, grant=grant)
             process.exit(0)
         elif process.subsystem:
             raise Refused(f"there is no subsystem {plain(process.subsystem)!r} for {principal}")
-        elif (process.command or "").startswith("watch ") and principal != "agent":
-            await self._watch(principal, process)
+        elif words[:1] == ["watch"] and len(words) == 2 and principal != "agent":
+            await self._watch(principal, process, words[1], grant)
+        elif words[:1] == ["attach"] and principal in ("viewer", "operator"):
+            await self._attach(principal, process, process.command or "", grant)
         elif principal in ("agent", "operator"):
-            await self._session(principal, process)
+            await self._session(principal, process, grant)
         else:
             raise Refused(f"a {principal} opens no sessions")
 
-    async def _session(self, principal: Principal, process: asyncssh.SSHServerProcess[bytes]) -> None:
+    async def _session(
+        self, principal: Principal, process: asyncssh.SSHServerProcess[bytes], grant: Grant | None
+    ) -> None:
         terminal = None
         if (term := process.get_terminal_type()) is not None:
             cols, rows, _, _ = process.get_terminal_size()
             terminal = Terminal(term, cols or 80, rows or 24)
         env = {_text(key): _text(value) for key, value in process.env.items()}
+        role = _role(env.pop("CELL_AS", ""), principal)  # it is said to us, and never goes inside
         outcome = await self.workspace.session(
-            principal, SshClient(process), process.command, env=env, terminal=terminal
+            principal, SshClient(process), process.command, env=env, terminal=terminal, role=role, grant=grant
         )
         _exit(process, outcome)
 
-    async def _watch(self, principal: Principal, process: asyncssh.SSHServerProcess[bytes]) -> None:
-        word = (process.command or "").split()[1]
-        self.workspace.ask(principal, "watch", word)
-        session = self.workspace.sessions.get(int(word) if word.isdigit() else -1)
-        if session is None:
-            raise Refused(f"there is no live session {plain(word)}")
+    async def _watch(
+        self,
+        principal: Principal,
+        process: asyncssh.SSHServerProcess[bytes],
+        word: str,
+        grant: Grant | None,
+    ) -> None:
+        number = int(word) if word.isdecimal() and len(word) < 10 else -1
+        self.workspace.ask(principal, "watch", word, session=number, grant=grant)
+        session = driving.find(self.workspace, number)
         watcher = session.watch()
         try:
-            while (got := await watcher.next()) is not None:
-                data, lost = got
-                if lost:
-                    process.stderr.write(f"\r\n[you lagged: {lost} bytes were left out]\r\n".encode())
-                process.stdout.write(data)
-                await process.stdout.drain()
+            await driving.show(watcher, SshClient(process))
             process.exit(0)
         finally:
             session.watchers.discard(watcher)
+
+    async def _attach(
+        self,
+        principal: Principal,
+        process: asyncssh.SSHServerProcess[bytes],
+        command: str,
+        grant: Grant | None,
+    ) -> None:
+        number, over, who = driving.asked(command)
+        left = await driving.attach(
+            self.workspace,
+            principal,
+            SshClient(process),
+            number,
+            who=(grant.holder if grant else "") or who,
+            over=over,
+            grant=grant,
+        )
+        self._say(process, f"\r\ncell: {plain(left.words)}\r", left.status)
+
+
+def _role(wanted: str, principal: Principal) -> Role:
+    if principal != "operator" or not wanted:
+        return "agent"
+    role = next((role for role in get_args(Role) if role == wanted), None)
+    if role is None:
+        raise Refused(f"CELL_AS is agent, verifier or root, not {plain(wanted, limit=40)!r}")
+    return cast(Role, role)
 
 
 def _text(value: str | bytes) -> str:
@@ -211,7 +279,7 @@ _SSH_SIGNALS = {
 
 @asynccontextmanager
 async def listen(
-    workspace: Workspace, runtime: Path, handlers: control.Handlers
+    workspace: Workspace, runtime: Path, handlers: control.Handlers, grants: Grants
 ) -> AsyncIterator[dict[str, str]]:
     """Make keys and sockets below `runtime` (0700), and serve. Yields socket paths by principal."""
     server = Server(workspace, handlers)
@@ -233,10 +301,9 @@ async def listen(
         listeners.append(
             await asyncssh.listen(
                 sock=listener,
-                server_factory=lambda who=principal: _Door(who, workspace),
+                server_factory=lambda who=principal, own=key.public_data: _Door(who, own, grants, workspace),
                 process_factory=lambda process, who=principal: server.process(who, process),
                 server_host_keys=[host],
-                authorized_client_keys=asyncssh.import_authorized_keys(key.export_public_key().decode()),
                 encoding=None,
                 line_editor=False,
                 allow_scp=False,

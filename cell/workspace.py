@@ -16,12 +16,16 @@ from typing import Literal
 from . import argv, gate
 from .errors import HarnessError, Refused
 from .events import AnyEvent, Fault, GateCall, Intervention, PhaseChanged, SessionClosed, SessionOpened
+from .freeze import Freezer
 from .identity import Person
 from .journal import Journal
+from .lease import Turns
 from .recording import Recording
 from .records import PhaseName, Principal
 from .sandbox import Child, Ended, Sandbox, StartFailed
 from .session import Client, Outcome, Pipes, Session
+
+Role = Literal["agent", "verifier", "root"]
 
 # A command without a terminal may be a file transfer of any size; its recording is for reading.
 _COMMAND_LIMIT = 1 << 20
@@ -38,12 +42,15 @@ class Terminal:
 
 @dataclass
 class Workspace:
-    """See the module. `changed` is called after each change that cell.json shows."""
+    """See the module. `changed` is called after each change that cell.json shows.
+
+    `human` says that the agent is a person: an operator's hands are then the agent's own.
+    """
 
     folder: Path
     sandbox: Sandbox
     journal: Journal
-    people: dict[Literal["agent", "verifier"], Person]
+    people: dict[Role, Person]
     image_env: tuple[tuple[str, str], ...]
     task_env: tuple[tuple[str, str], ...]
     root: str
@@ -52,19 +59,42 @@ class Workspace:
     phase: PhaseName = "starting"
     graded: int = 0
     kept: bool = False
-    owner_seen: float = field(default_factory=time.monotonic)
+    human: bool = False
     sessions: dict[int, Session] = field(default_factory=dict)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
     _count: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.record, self._publish, alone=self.human)
+        self.freezer = Freezer(self.sandbox)
+
+    def _publish(self) -> None:
+        self.changed()  # which is given later
+
     # ── the gate ──────────────────────────────────────────────────────────────────────────────
 
-    def ask(self, principal: Principal, method: str, detail: str = "", *, pid: int = 0) -> None:
+    def ask(
+        self,
+        principal: Principal,
+        method: str,
+        detail: str = "",
+        *,
+        pid: int = 0,
+        session: int | None = None,
+        grant: gate.Grant | None = None,
+    ) -> None:
         """Ask the gate; Refused with its reason, after it was journalled."""
         decision = gate.decide(
-            principal, method, self.phase, graded=self.graded, kept=self.kept, now=time.time()
+            principal,
+            method,
+            self.phase,
+            graded=self.graded,
+            kept=self.kept,
+            session=session,
+            grant=grant,
+            now=time.time(),
         )
         self.record(
             GateCall(
@@ -74,6 +104,7 @@ class Workspace:
                 allowed=decision.allowed,
                 reason=decision.reason,
                 pid=pid,
+                holder=grant.holder if grant else "",
             )
         )
         if not decision.allowed:
@@ -97,6 +128,11 @@ class Workspace:
         """Note that an operator changed the rollout."""
         self.record(Intervention(principal=principal, what=what, session=session))
 
+    def hands_on(self, principal: Principal, what: str, session: int | None = None) -> None:
+        """Note that an operator worked in the world; a person who is the agent may do just that."""
+        if not (self.human and self.phase == "agent"):
+            self.intervened(principal, what, session)
+
     def fault(self, where: str, message: str) -> None:
         """Note something of ours that failed."""
         self.record(Fault(where=where, message=message))
@@ -111,9 +147,28 @@ class Workspace:
     async def seal(self, by: str, reason: str) -> None:
         """End the agent phase: its channels are closed before this returns, its processes live on."""
         self.enter("sealed", by, reason)
+        await self.resume("cell")  # those who wait are told that the phase is over
         for session in list(self.sessions.values()):
             session.stop("sealed")
         await self.quiet()
+
+    async def pause(self, by: str, *, freeze: bool) -> None:
+        """Have the agent wait, and with `freeze` stop its processes, too; more than once is fine."""
+        if not self.turns.paused or freeze != self.turns.frozen:
+            self.turns.pause(by, frozen=freeze)
+            self.intervened("operator", "froze the agent" if freeze else "paused the agent")
+        if freeze:
+            await self.freezer.freeze(lambda: self._leaders("operator"))
+        else:
+            await self.freezer.thaw()
+
+    async def resume(self, by: str) -> None:
+        """Let a paused agent go on."""
+        await self.freezer.thaw()
+        self.turns.resume(by)
+
+    def _leaders(self, principal: Principal) -> list[int]:
+        return [one.child.pid for one in self.sessions.values() if one.principal == principal]
 
     async def quiet(self) -> None:
         """Wait until no session is left."""
@@ -125,14 +180,14 @@ class Workspace:
 
     def environment(
         self,
-        phase: Literal["agent", "verifier"],
+        role: Role,
         extra: Mapping[str, str],
         *,
         term: str | None = None,
         declared: tuple[tuple[str, str], ...] = (),
     ) -> dict[str, str]:
-        """Return exactly what a process of `phase` has in its environment (promise T6)."""
-        person = self.people[phase]
+        """Return exactly what a process of `role` has in its environment (promise T6)."""
+        person = self.people[role]
         return argv.phase_environment(
             self.image_env,
             self.task_env,
@@ -151,25 +206,33 @@ class Workspace:
         *,
         env: Mapping[str, str],
         terminal: Terminal | None,
-        cwd: str | None = None,
+        role: Role = "agent",
+        grant: gate.Grant | None = None,
     ) -> Outcome:
-        """Run one session of the agent's user to its end.
+        """Run one session to its end: the agent's, or an operator's own as the user of `role`.
 
-        Errors: Refused (the gate), StartFailed, HarnessError.
+        An agent's waits for its turn first. Errors: Refused (the gate), StartFailed, HarnessError.
         """
-        self.ask(principal, "session" if principal == "agent" else "shell", command or "shell")
-        if principal == "operator":
-            self.intervened(principal, f"opened a session: {command}" if command else "opened a shell")
-        person = self.people["agent"]
+        agent = principal == "agent"
+        self.ask(principal, "session" if agent else "shell", command or "shell", grant=grant)
+        if agent:
+            await self.turns.claim(None, agent=True, gone=client.gone)
+            if self.phase != "agent":
+                raise Refused("the agent phase ended while this waited")
+        if not agent:
+            who = f" (as {role})" if role != "agent" else ""
+            what = (f"opened a session: {command}" if command else "opened a shell") + who
+            (self.hands_on if role == "agent" else self.intervened)(principal, what)
+        person = self.people[role]
         commands = [[shell, "-c", command] if command is not None else [shell] for shell in person.shells]
-        environment = self.environment("agent", env, term=terminal.term if terminal else None)
+        environment = self.environment(role, env, term=terminal.term if terminal else None)
         pipes = None if terminal else Pipes.make()
         try:
             child = self.sandbox.spawn(
                 commands,
                 who=person.who,
                 env=environment,
-                cwd=cwd or person.workdir,
+                cwd=person.workdir,
                 stdio=pipes.theirs if pipes else None,
                 terminal=(terminal.rows, terminal.cols) if terminal else None,
             )
@@ -227,6 +290,9 @@ class Workspace:
             stdout=pipes.stdout if pipes else -1,
             stderr=pipes.stderr if pipes else -1,
         )
+        if principal != "runner":
+            number, agent = session.n, principal == "agent"
+            session.turn = lambda: self.turns.claim(number, agent=agent, gone=client.gone)
         self.sessions[session.n] = session
         self.record(
             SessionOpened(

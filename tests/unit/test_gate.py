@@ -21,9 +21,13 @@ TABLE: dict[str, dict[Principal, str]] = {
     "attach": {"operator": "a=f"},
     "type": {"operator": "a=f"},
     "signal": {"operator": "a=f"},
+    "resize": {"operator": "a=f"},
     "forward": {"operator": "a=f"},
     "pause": {"operator": "a"},
     "continue": {"operator": "a"},
+    "finish": {"operator": "a"},
+    "grant": {"operator": "sa=vf"},
+    "revoke": {"operator": "sa=vf"},
     "allow": {"operator": "a=vf"},
     "keep": {"operator": "sa=vf", "runner": "sa=vf"},
     "release": {"operator": "sa=vf", "runner": "sa=vf"},
@@ -126,6 +130,13 @@ def test_a_grant_narrows_sessions() -> None:
     assert decide("operator", "stop", "agent", grant=wider)
     assert not decide("operator", "shell", "agent", grant=wider)
     assert not decide("operator", "watch", "agent", grant=Grant(principal="operator", sessions=frozenset()))
+
+
+def test_a_grant_grants_nothing() -> None:
+    everything = Grant(principal="operator", methods=frozenset(METHODS))
+    for method in ("grant", "revoke"):
+        assert decide("operator", method, "agent")
+        assert "not handed on" in decide("operator", method, "agent", grant=everything).reason
 
 
 def test_a_grant_dies_with_the_rollout() -> None:

@@ -12,6 +12,7 @@ import pytest
 from cell import control, gate, journal, sshd
 from cell.errors import HarnessError, Refused
 from cell.events import GateCall
+from cell.grants import Grants
 from cell.sandbox import Plan, hold
 from cell.workspace import Workspace
 
@@ -26,7 +27,7 @@ async def runtime(tmp_path: Path) -> AsyncIterator[Path]:
     with journal.Journal(tmp_path / "events.jsonl") as book:
         async with hold(Plan(root=None, hostname="")) as sandbox:
             workspace = Workspace(tmp_path, sandbox, book, {}, (), (), "/", ())
-            async with sshd.listen(workspace, tmp_path, {"status": status}):
+            async with sshd.listen(workspace, tmp_path, {"status": status}, Grants()):
                 yield tmp_path
 
 
