@@ -25,7 +25,8 @@ _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT
 _SO_PEERPIDFD = 77
 
 
-def _check(result: int, what: str) -> int:
+def check(result: int, what: str) -> int:
+    """Return what a call of libc gave; OSError, with the call's name, when it failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -34,13 +35,13 @@ def _check(result: int, what: str) -> int:
 
 def private_mounts() -> None:
     """Give this process a mount namespace of its own: what it mounts ends with it, however it ends."""
-    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    check(_libc.unshare(_CLONE_NEWNS), "unshare")
     mount("none", "/", "", _MS_REC | _MS_PRIVATE)
 
 
 def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
     """mount(2)."""
-    _check(
+    check(
         _libc.mount(
             source.encode(),
             target.encode(),
@@ -52,22 +53,27 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
     )
 
 
+def detached(kind: str, **options: str) -> int:
+    """Return the descriptor of a new filesystem of `kind` that stands nowhere."""
+    context = check(_libc.syscall(_SYS_FSOPEN, kind.encode(), 1), "fsopen")
+    try:
+        for key, value in options.items():
+            check(
+                _libc.syscall(_SYS_FSCONFIG, context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0),
+                "fsconfig",
+            )
+        check(_libc.syscall(_SYS_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0), "fsconfig")
+        return check(_libc.syscall(_SYS_FSMOUNT, context, 1, _MS_NOSUID), "fsmount")
+    finally:
+        os.close(context)
+
+
 def detached_tmpfs(*, mode: int, size: int, files: int) -> int:
     """Return the descriptor of a new tmpfs that stands nowhere yet (`size` bytes, `files` inodes).
 
     Files are made through the descriptor; the launcher puts it into a view with move_mount(2).
     """
-    context = _check(_libc.syscall(_SYS_FSOPEN, b"tmpfs", 1), "fsopen")
-    try:
-        for key, value in (("mode", f"{mode:o}"), ("size", str(size)), ("nr_inodes", str(files))):
-            _check(
-                _libc.syscall(_SYS_FSCONFIG, context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0),
-                "fsconfig",
-            )
-        _check(_libc.syscall(_SYS_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0), "fsconfig")
-        return _check(_libc.syscall(_SYS_FSMOUNT, context, 1, _MS_NOSUID), "fsmount")
-    finally:
-        os.close(context)
+    return detached("tmpfs", mode=f"{mode:o}", size=str(size), nr_inodes=str(files))
 
 
 class _OpenHow(ctypes.Structure):
@@ -76,7 +82,7 @@ class _OpenHow(ctypes.Structure):
 
 def _openat2(directory: int, path: str, flags: int, mode: int, resolve: int) -> int:
     how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
-    return _check(
+    return check(
         _libc.syscall(_SYS_OPENAT2, directory, path.encode(), ctypes.byref(how), ctypes.sizeof(how)),
         "openat2",
     )

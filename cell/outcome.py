@@ -102,7 +102,12 @@ def gather(
         verifier_stopped=grading["stopped"],
         verifier_output=grading["output"],
         interference=tuple(
-            Interference(text=text, proved=grading["interference_proved"]) for text in grading["interference"]
+            Interference(
+                text=text,
+                proved=grading["interference_proved"],
+                outside=grading["interference_outside"],
+            )
+            for text in grading["interference"]
         ),
         changed=tuple(grading["programs"]),
         notes=tuple(grading["notes"]),

@@ -2,14 +2,15 @@
 
 It runs in a private view of the sandbox that has `/tests` and `/logs/verifier`, filled and read from
 outside through descriptors, so that neither a planted file nor a replaced folder counts. What kills,
-stops or limits it from outside its own tree is found out by verifying again with the agent's
-processes stopped.
+stops or limits it from outside its own tree is found by `interference`, and proved by verifying again
+with the agent's processes held still.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
+import math
 import os
 import shutil
 import signal
@@ -20,24 +21,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from . import kernel
 from .errors import HarnessError
 from .events import VerifierRan
 from .evidence import ProgramWatch
 from .identity import Person
+from .interference import InterferenceWatch, held_still
 from .records import Record, TestResult
 from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
-from .sandbox import Child, Ended, StartFailed
+from .sandbox import Ended, StartFailed
 from .session import Input, Pipes
 from .workspace import Workspace
 
 _LOG_BYTES, _LOG_FILES = 1 << 30, 100_000
 _TAIL = 64 << 10
-_SAMPLE = 0.1  # seconds between looks at whether the verifier is being interfered with
 
 
 class Grading(Record, frozen=True, kw_only=True):
-    """What one verification gave. `rewards` is None where `fault` (Harbor's name, a message) says why."""
+    """What one verification gave. `rewards` is None where `fault` (Harbor's name, a message) says why.
+
+    `interference` is what was done to it, `interference_outside` when the kernel says that processes of
+    the agent did it, `interference_proved` when it went otherwise with those held still. `sure` says
+    that no signal of theirs can have been missed.
+    """
 
     attempt: int
     exit: int | None
@@ -52,8 +60,15 @@ class Grading(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     programs: tuple[str, ...]
     interference: tuple[str, ...]
+    interference_outside: bool
     interference_proved: bool
+    sure: bool
     output: str
+
+    @property
+    def lowest(self) -> float:
+        """The lowest of the rewards; below every reward where there is none."""
+        return -math.inf if self.rewards is None else min(self.rewards.values(), default=0.0)
 
 
 @dataclass
@@ -75,8 +90,11 @@ class _Output:
         await self.output(data)
 
     async def read(self) -> Input:
-        await asyncio.get_running_loop().create_future()
+        await self.gone()
         raise AssertionError
+
+    async def gone(self) -> None:
+        await asyncio.get_running_loop().create_future()
 
 
 async def verify(
@@ -90,56 +108,34 @@ async def verify(
     workspace.enter("verifier", by)
     try:
         first = await _once(workspace, tests, env=env, timeout=timeout, trial=trial)
-        spoilt = first.rewards is None or min(first.rewards.values(), default=0) < 1
-        if spoilt and (first.interference or _killed(first)):
-            first = await _prove(workspace, first, tests, env=env, timeout=timeout)
+        killed = first.signal is not None and not first.stopped and not first.sure
+        if first.interference_outside or (first.lowest < 1 and (first.interference or killed)):
+            with held_still(workspace.sandbox) as count:
+                second = await _once(workspace, tests, env=env, timeout=timeout, trial=None)
+            first = weigh(first, second, held=count)
         return first
     finally:
         workspace.enter("finished", by)
 
 
-def _killed(grading: Grading) -> bool:
-    return grading.signal is not None and not grading.stopped
-
-
-async def _prove(
-    workspace: Workspace, first: Grading, tests: bytes, *, env: Mapping[str, str], timeout: float
-) -> Grading:
-    """Verify again while nothing of the agent's can act; what goes well then was the agent's doing."""
-    stopped = _stop_agent(workspace)
-    try:
-        second = await _once(workspace, tests, env=env, timeout=timeout, trial=None)
-    finally:
-        for pid in stopped:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+def weigh(first: Grading, second: Grading, *, held: int) -> Grading:
+    """Return the first verification with what a second one, with the agent's processes held, proves. Pure."""
     seen = first.interference or (f"the verifier was ended by SIG{first.signal}, not by the harness",)
-    proved = not second.interference and not _killed(second) and bool(stopped)
-    told = (
-        f"with {len(stopped)} processes of the agent stopped, the same verification ended by itself "
-        f"(exit status {second.exit})"
-        if proved
-        else "the same verification with the agent's processes stopped went no better"
-    )
-    import msgspec
-
-    return msgspec.structs.replace(first, interference=(*seen, told), interference_proved=proved)
-
-
-def _stop_agent(workspace: Workspace) -> list[int]:
-    sandbox = workspace.sandbox
-    stopped: set[int] = set()
-    if not sandbox.pid_namespace:
-        return []
-    while True:
-        living = set(kernel.processes_in(sandbox.pid_namespace)) - {sandbox.pid}
-        fresh = living - stopped
-        if not fresh:
-            return sorted(stopped)
-        for pid in fresh:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-        stopped |= fresh
+    alone = f"with {held} processes of the agent held still"
+    clean = not second.interference and (second.signal is None or bool(second.stopped))
+    better = held > 0 and second.lowest > first.lowest
+    if clean and (first.interference_outside or better):
+        how = f"exit status {second.exit}" if second.signal is None else f"signal {second.signal}"
+        told = f"{alone}, the same verification ended by itself ({how})"
+        return msgspec.structs.replace(first, interference=(*seen, told), interference_proved=True)
+    if first.interference_outside:
+        return msgspec.structs.replace(first, interference=(*seen, f"{alone}, it went no better"))
+    if held and first.sure:
+        # it does the same when nobody can act on it: what was seen is its own doing
+        note = f"{seen[0]}; {alone}, it went the same"
+        return msgspec.structs.replace(first, interference=(), notes=(*first.notes, note))
+    told = "the same verification with the agent's processes held still went no better"
+    return msgspec.structs.replace(first, interference=(*seen, told))
 
 
 async def _once(
@@ -161,7 +157,7 @@ async def _once(
         opened += [inside, file]
         output = _Output(file, inside)
         with ProgramWatch(workspace.diffs, workspace.root) as watch:
-            ended, stopped, seen = await _run(
+            ended, stopped, acted = await _run(
                 workspace,
                 person,
                 env,
@@ -172,6 +168,9 @@ async def _once(
             )
         found = read_rewards(logs)
         notes = list(found.notes)
+        if acted.why_unsure:
+            notes.append(f"signals to the verifier could not be traced: {acted.why_unsure}")
+        seen = acted.sent or acted.suspected
         tests_told = read_ctrf(logs, notes)
         if folder is not None:
             notes += copy_tree(logs, folder, max_bytes=_LOG_BYTES, max_files=_LOG_FILES)
@@ -189,8 +188,10 @@ async def _once(
             tests=tests_told,
             notes=tuple(notes),
             programs=watch.found,
-            interference=tuple(seen),
+            interference=seen,
+            interference_outside=bool(acted.sent),
             interference_proved=False,
+            sure=acted.sure,
             output=bytes(output.tail).decode("utf-8", "replace"),
         )
         workspace.record(
@@ -218,75 +219,48 @@ async def _run(
     *,
     timeout: float,
     watch: ProgramWatch,
-) -> tuple[Ended, str, list[str]]:
-    pipes = Pipes.make(merged=True)
-    try:
-        child = workspace.sandbox.spawn(
-            [["/tests/test.sh"], ["/bin/sh", "/tests/test.sh"]],
-            who=person.who.walled,
-            env=workspace.environment("verifier", {}, declared=tuple(env.items())),
-            cwd=person.workdir,
-            stdio=pipes.theirs,
-            view=view,
-            no_core=True,
+) -> tuple[Ended, str, InterferenceWatch]:
+    with InterferenceWatch(workspace.sandbox) as acted:
+        pipes = Pipes.make(merged=True)
+        try:
+            child = workspace.sandbox.spawn(
+                [["/tests/test.sh"], ["/bin/sh", "/tests/test.sh"]],
+                who=person.who.walled,
+                env=workspace.environment("verifier", {}, declared=tuple(env.items())),
+                cwd=person.workdir,
+                stdio=pipes.theirs,
+                view=view,
+                no_core=True,
+            )
+        finally:
+            pipes.lent()
+        session = await workspace.prepare(
+            child,
+            output,
+            principal="runner",
+            command="/tests/test.sh",
+            person=person,
+            terminal=None,
+            pipes=pipes,
+            limit=1 << 24,
         )
-    finally:
-        pipes.lent()
-    session = await workspace.prepare(
-        child,
-        output,
-        principal="runner",
-        command="/tests/test.sh",
-        person=person,
-        terminal=None,
-        pipes=pipes,
-        limit=1 << 24,
-    )
-    watch.view = child.mount_namespace
-    stopped, seen = "", list[str]()
-    sampler = asyncio.create_task(_sample(child, seen))
-    driven = asyncio.create_task(workspace.drive(session))
-    try:
-        done, _ = await asyncio.wait([driven], timeout=timeout)
-        if not done:
-            stopped = f"timed out after {timeout:g} seconds"
-            seen += _stopped_ones(workspace, watch.view)
-            child.kill()
+        watch.view = child.mount_namespace
+        acted.follow(child)
+        stopped = ""
+        driven = asyncio.create_task(workspace.drive(session))
+        try:
+            done, _ = await asyncio.wait([driven], timeout=timeout)
+            if not done:
+                stopped = f"timed out after {timeout:g} seconds"
+                child.kill()
+                await _end_tree(workspace, watch.view)
+            ended = (await driven).ended
+        except StartFailed as error:
+            await output.output(f"the verifier could not be started: {error}\n".encode())
+            ended, stopped = Ended(127, None), f"not started: {error}"
+        finally:
             await _end_tree(workspace, watch.view)
-        ended = (await driven).ended
-    except StartFailed as error:
-        await output.output(f"the verifier could not be started: {error}\n".encode())
-        ended, stopped = Ended(127, None), f"not started: {error}"
-    finally:
-        sampler.cancel()
-        await _end_tree(workspace, watch.view)
-    return ended, stopped, list(dict.fromkeys(seen))
-
-
-async def _sample(child: Child, seen: list[str]) -> None:
-    """Note when the verifier's main process is stopped, or its limits are changed, from outside."""
-    limits = _limits(child.pid)
-    while True:
-        await asyncio.sleep(_SAMPLE)
-        fields = kernel.stat_fields(child.pid)
-        if fields and fields[0] == "T":
-            seen.append("the verifier's main process was stopped (SIGSTOP)")
-        now = _limits(child.pid)
-        if limits and now and now != limits:
-            seen.append("the limits of the verifier's main process changed while it ran")
-
-
-def _limits(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/limits").read_text("ascii")
-    except OSError:
-        return ""
-
-
-def _stopped_ones(workspace: Workspace, view: int) -> list[str]:
-    states = [kernel.stat_fields(pid) for pid in _tree(workspace, view)]
-    count = sum(1 for fields in states if fields and fields[0] == "T")
-    return [f"{count} of the verifier's processes were stopped (SIGSTOP) at its deadline"] if count else []
+    return ended, stopped, acted
 
 
 def _tree(workspace: Workspace, view: int) -> list[int]:

@@ -1,0 +1,231 @@
+"""Who sent which signal to whom, by the kernel's word: a trace of signals and forks, while it is entered.
+
+That a process was killed can be seen; by whom cannot, once the killer has gone. The kernel's
+`signal_generate` trace point runs in the sender, and its fork records say whose child everybody is,
+however short it lived. Where they cannot be had (a container, a kernel without), `why` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import mmap
+import os
+import platform
+import re
+import signal
+import struct
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from . import kernel
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+_TRACEPOINT, _TID, _TIME, _RAW = 2, 1 << 1, 1 << 2, 1 << 10
+_TASK, _WATERMARK = 1 << 13, 1 << 14
+_FD_CLOEXEC = 8
+_SET_FILTER = 0x40082406
+_LOST, _EXIT, _FORK, _SAMPLE = 2, 4, 7, 9
+_RING = 1 << 17  # bytes for each processor, emptied when half full
+_MOST = 64 << 20  # bytes of records; a verifier that forks more is not watched to its end
+# Told of children that ended, by the kernel itself, by a timer: nobody meant to interfere.
+_FILTER = b"sig != 17 && code != 128 && code != -2"
+_IGNORED, _OVERFLOW = 1, 3
+# What no process ends or stops by, unless it asked for it.
+_HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH}
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Process `parent` made the thread `tid` of the process `pid` (a new one, or its own)."""
+
+    time: int
+    pid: int
+    tid: int
+    parent: int
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Process `sender` sent signal `number` to the thread `target`, whose name was `name`."""
+
+    time: int
+    sender: int
+    number: int
+    target: int
+    name: str
+
+
+def crossings(
+    events: Iterable[Fork | Signal], senders: Collection[int], root: int
+) -> tuple[tuple[str, str, int], ...]:
+    """Return which signals came from `senders` or their children to `root` or its children.
+
+    Each is (signal's name, target's name, how often). Pure.
+    """
+    theirs, tree = set(senders), {root}
+    found: Counter[tuple[str, str]] = Counter()
+    for event in sorted(events, key=lambda event: event.time):
+        if isinstance(event, Fork):
+            # a pid that is used again belongs to whom it belongs now
+            for family in (theirs, tree):
+                if event.parent in family:
+                    family |= {event.pid, event.tid}
+                elif event.pid != root:
+                    family -= {event.pid, event.tid}
+        elif event.sender in theirs and event.target in tree and event.number not in _HARMLESS:
+            found[_name(event.number), event.name] += 1
+    return tuple((number, name, count) for (number, name), count in found.items())
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class SignalWatch:
+    """Watches while it is entered. `senders` says which processes are suspected, at the start.
+
+    Errors: none. When `why` is not empty, or not `intact`, what `found` says is no proof of innocence.
+    """
+
+    def __init__(self, senders: Callable[[], Collection[int]]) -> None:
+        self.why = ""
+        self.intact = True
+        self._ask, self._senders = senders, frozenset[int]()
+        self._rings: list[tuple[int, mmap.mmap]] = []
+        self._records: list[bytes] = []
+        self._size = 0
+        self._fields: dict[str, tuple[int, int]] = {}
+
+    def __enter__(self) -> Self:
+        if not self._ask():  # nobody there who could, or whose children could
+            return self
+        try:
+            self._open()
+        except OSError as error:
+            self.why, self.intact = str(error), False
+            self._close()
+        self._senders = frozenset(self._ask())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for _, ring in self._rings:
+            self._drain(ring)
+        self._close()
+
+    def found(self, root: int) -> tuple[str, ...]:
+        """Return, after the end, one line for each kind of signal the senders sent to `root`'s family."""
+        crossed = crossings(self._events(), self._senders, root)
+        return tuple(
+            f"{number} to the verifier's process {name!r}, {count} times, from processes of the agent"
+            if count > 1
+            else f"{number} to the verifier's process {name!r}, from a process of the agent"
+            for number, name, count in crossed
+        )
+
+    def _open(self) -> None:
+        tracing = kernel.detached("tracefs")
+        try:
+            folder = "events/signal/signal_generate"
+            number = int(_read(tracing, f"{folder}/id"))
+            layout = _read(tracing, f"{folder}/format").decode("ascii", "replace")
+        finally:
+            os.close(tracing)
+        for name, offset, size in re.findall(r"(\w+)(?:\[\d+\])?;\s+offset:(\d+);\s+size:(\d+)", layout):
+            self._fields[name] = int(offset), int(size)
+        attributes = struct.pack(
+            "=IIQQQQQII",
+            *(_TRACEPOINT, 112, number, 1, _TID | _TIME | _RAW, 0, _TASK | _WATERMARK, _RING // 2, 0),
+        ).ljust(112, b"\0")
+        call = _SYS_PERF_EVENT_OPEN.get(platform.machine())
+        if call is None:
+            raise OSError(f"not known on {platform.machine()}")
+        for cpu in _processors():
+            descriptor = kernel.check(
+                _libc.syscall(call, attributes, -1, cpu, -1, _FD_CLOEXEC), "perf_event_open"
+            )
+            try:
+                kernel.check(_libc.ioctl(descriptor, ctypes.c_ulong(_SET_FILTER), _FILTER), "the filter")
+                ring = mmap.mmap(descriptor, mmap.PAGESIZE + _RING)
+            except OSError:
+                os.close(descriptor)
+                raise
+            self._rings.append((descriptor, ring))
+            asyncio.get_running_loop().add_reader(descriptor, self._drain, ring)
+
+    def _close(self) -> None:
+        for descriptor, ring in self._rings:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            ring.close()
+            os.close(descriptor)
+        self._rings.clear()
+
+    def _drain(self, ring: mmap.mmap) -> None:
+        """Take what is in a ring; its head and tail count bytes since the beginning."""
+        head, tail, start, size = struct.unpack_from("=QQQQ", ring, 1024)
+        if head == tail:
+            return
+        first, last = start + tail % size, start + head % size
+        data = ring[first:last] if first < last else ring[first : start + size] + ring[start:last]
+        struct.pack_into("=Q", ring, 1032, head)
+        self._size += len(data)
+        if self._size > _MOST:
+            self.intact = False
+        else:
+            self._records.append(data)
+
+    def _events(self) -> Iterator[Fork | Signal]:
+        for data in self._records:
+            at = 0
+            while at < len(data):
+                kind, _, length = struct.unpack_from("=IHH", data, at)
+                body = data[at + 8 : at + length]
+                at += length
+                if kind == _FORK:
+                    pid, parent, tid, _, time = struct.unpack_from("=IIIIQ", body)
+                    yield Fork(time, pid, tid, parent)
+                elif kind == _SAMPLE:
+                    yield from self._signal(body)
+                elif kind == _LOST:
+                    self.intact = False
+
+    def _signal(self, body: bytes) -> Iterator[Signal]:
+        sender, tid, time = struct.unpack_from("=IIQ", body)
+        raw = body[20:]
+
+        def number(name: str) -> int:
+            offset, size = self._fields[name]
+            return int.from_bytes(raw[offset : offset + size], "little", signed=True)
+
+        if number("common_pid") != tid:
+            # numbers of another pid namespace: who is meant cannot be told
+            self.why, self.intact = "it is not the machine's own pid namespace", False
+        elif number("result") not in (_IGNORED, _OVERFLOW):
+            offset, size = self._fields["comm"]
+            name = raw[offset : offset + size].split(b"\0")[0].decode("utf-8", "replace")
+            yield Signal(time, sender, number("sig"), number("pid"), name)
+
+
+def _read(folder: int, path: str) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+        return file.read()
+
+
+def _processors() -> list[int]:
+    found: list[int] = []
+    with suppress(OSError, ValueError):
+        for part in Path("/sys/devices/system/cpu/online").read_text("ascii").strip().split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    return found or list(range(os.cpu_count() or 1))
