@@ -72,6 +72,7 @@ class Sandbox:
         self.full_id_map = True
         self.pid_namespace = 0
         self.mount_namespace = 0
+        self._pins: list[int] = []
 
     @property
     def alive(self) -> bool:
@@ -278,6 +279,8 @@ async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
     sandbox.pid = reply["pid"]
     if sandbox.pid:
         sandbox.full_id_map = reply["full_id_map"]
+        # while it is open, no later sandbox's namespace is given the same number
+        sandbox._pins.append(os.open(f"/proc/{sandbox.pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC))
         sandbox.pid_namespace = kernel.namespace_of(sandbox.pid, "pid")
         sandbox.mount_namespace = kernel.namespace_of(sandbox.pid, "mnt")
 
@@ -299,6 +302,8 @@ async def _end(sandbox: Sandbox, control: socket.socket) -> None:
     # the kernel ends the rest after pid 1 before that can be waited for; this is for a killed zygote
     while sandbox.pid_namespace and await asyncio.to_thread(_living, sandbox.pid_namespace):
         await asyncio.sleep(0.005)
+    while sandbox._pins:
+        os.close(sandbox._pins.pop())
 
 
 def _living(pid_namespace: int) -> bool:

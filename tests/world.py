@@ -45,6 +45,7 @@ class LiveCell:
 
     def __init__(self, trial: Path, **overrides: Any) -> None:
         self.id = secrets.token_hex(4)[:7]
+        self._pin = -1
         self.trial = trial
         self.runtime = RUNTIME / self.id
         trial.mkdir(parents=True)
@@ -77,6 +78,9 @@ class LiveCell:
         if said != {"ready": True}:
             self.stop()
             raise AssertionError(said)
+        # while it is open, no other cell's namespace is given the same number
+        inside = kernel.processes_in(self.pid_namespace)
+        self._pin = os.open(f"/proc/{min(inside)}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     @property
     def config(self) -> str:
@@ -160,6 +164,14 @@ class LiveCell:
         blob = tests({"test.sh": script.encode(), **files})
         return dict(self.call("grade", blob, env=dict(env or {}), timeout=timeout))
 
+    def left(self) -> list[int]:
+        """Return what still lives of a cell that has ended; its namespace's number is free from now on."""
+        found = kernel.processes_in(self.pid_namespace)
+        if self._pin >= 0:
+            os.close(self._pin)
+            self._pin = -1
+        return found
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(10)
@@ -217,8 +229,8 @@ def make_cell(tmp_path: Path) -> Iterator[Callable[..., LiveCell]]:
             continue
         if status != 0 and ended is None:
             failures.append(f"{live.id} exited with {status}")
-        if kernel_processes := kernel.processes_in(live.pid_namespace):
-            failures.append(f"{live.id} left {kernel_processes}") if ended is None else None
+        if (left := live.left()) and ended is None:
+            failures.append(f"{live.id} left {left}")
     assert not failures
 
 
