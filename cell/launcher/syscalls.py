@@ -22,7 +22,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP = 1, 4, 8, 22
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_CAP_AMBIENT = 24, 28, 47
 SECBIT_NO_SETUID_FIXUP_LOCKED = (1 << 2) | (1 << 3)
 AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH = -100, 0x8000, 0x1000
@@ -47,3 +47,17 @@ def mount(source: bytes, target: bytes, kind: bytes | None, flags: int, data: by
 
 def prctl(option: int, a: int = 0, b: int = 0) -> None:
     check(libc.prctl(option, ctypes.c_ulong(a), ctypes.c_ulong(b), 0, 0), "prctl")
+
+
+def argv_area() -> tuple[int, int]:
+    """Return (address, length) of this process's command line, as the kernel would show it."""
+    with open("/proc/self/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # 48 and 49 of proc(5)
+    return start, end - start
+
+
+def become_nameless(area: tuple[int, int]) -> None:
+    """Wipe the command line: /proc/PID/cmdline and comm are everybody's, whatever else is closed."""
+    ctypes.memset(area[0], 0, area[1])
+    check(libc.prctl(PR_SET_NAME, b"sh", 0, 0, 0), "prctl")

@@ -25,6 +25,8 @@ from .syscalls import (
     PR_SET_DUMPABLE,
     PR_SET_PDEATHSIG,
     SYS_KEYCTL,
+    argv_area,
+    become_nameless,
     libc,
     prctl,
 )
@@ -44,6 +46,7 @@ class Zygote:
         self.pid = 0
         self.filter = b""
         self.user_only: list[tuple[int, int]] = []
+        self.argv = argv_area()
 
     def serve(self) -> None:
         """Answer requests until the serving process goes, then take the sandbox along."""
@@ -289,6 +292,7 @@ class Zygote:
             with open("/proc/self/oom_score_adj", "w") as file:
                 file.write(str(request["oom_score_adj"]))
         signal.set_wakeup_fd(-1)
+        become_nameless(self.argv)
         join(self.spaces)
         pid = os.fork()
         if pid:
