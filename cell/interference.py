@@ -8,10 +8,7 @@ limits, something is only suspected, and verifying again with the agent's proces
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,23 +26,6 @@ def agents(sandbox: Sandbox) -> set[int]:
     if not sandbox.pid_namespace:
         return set()
     return set(kernel.processes_in(sandbox.pid_namespace)) - {sandbox.pid}
-
-
-@contextmanager
-def held_still(sandbox: Sandbox) -> Iterator[int]:
-    """Stop every process of the agent; yields how many. They go on afterwards."""
-    stopped = set[int]()
-    try:
-        while fresh := agents(sandbox) - stopped:
-            for pid in fresh:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-            stopped |= fresh
-        yield len(stopped)
-    finally:
-        for pid in stopped:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 class InterferenceWatch(AbstractContextManager["InterferenceWatch"]):

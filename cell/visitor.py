@@ -27,8 +27,9 @@ from . import kernel
 from .errors import HarnessError
 from .events import VerifierRan
 from .evidence import ProgramWatch
+from .freeze import Freezer
 from .identity import Person
-from .interference import InterferenceWatch, held_still
+from .interference import InterferenceWatch, agents
 from .records import Record, TestResult
 from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
 from .sandbox import Ended, StartFailed
@@ -110,9 +111,13 @@ async def verify(
         first = await _once(workspace, tests, env=env, timeout=timeout, trial=trial)
         killed = first.signal is not None and not first.stopped and not first.sure
         if first.interference_outside or (first.lowest < 1 and (first.interference or killed)):
-            with held_still(workspace.sandbox) as count:
+            held, freezer = len(agents(workspace.sandbox)), Freezer(workspace.sandbox)
+            await freezer.freeze(list)
+            try:
                 second = await _once(workspace, tests, env=env, timeout=timeout, trial=None)
-            first = weigh(first, second, held=count)
+            finally:
+                await freezer.thaw()
+            first = weigh(first, second, held=held)
         return first
     finally:
         workspace.enter("finished", by)
