@@ -58,7 +58,7 @@ def _nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def leftovers(base: Path) -> list[str]:
     """List what is left of cells whose trial folders, or whose mounts, are under `base`."""
     left = [f"mount {point}" for point in mounts() if point.is_relative_to(base)]
-    worlds: dict[int, str] = {}
+    worlds: dict[int, Path] = {}
     for file in base.glob("**/cell/cell.json"):
         try:
             info = json.loads(file.read_bytes())
@@ -68,12 +68,21 @@ def leftovers(base: Path) -> list[str]:
         if started(serve.get("pid")) == serve.get("start"):
             left.append(f"cell serve {serve['pid']} of {file}")
         worlds |= {
-            space["inode"]: str(file) for space in spaces if space["kind"] == "pid" and not space["shared"]
+            space["inode"]: file for space in spaces if space["kind"] == "pid" and not space["shared"]
         }
     for entry in Path("/proc").iterdir():
         if worlds and entry.name.isdecimal() and (inode := pid_namespace(entry)) in worlds:
-            left.append(f"process {entry.name} in the world of {worlds[inode]}")
+            # A number that is free again is given to the next namespace, another test's say: what began
+            # after the last record of this cell is none of its own, and nothing outlives a pid 1.
+            began, last = started(entry.name), worlds[inode].with_name("events.jsonl").stat().st_mtime
+            if began is not None and booted() + began / os.sysconf("SC_CLK_TCK") <= last:
+                left.append(f"process {entry.name} in the world of {worlds[inode]}")
     return left
+
+
+def booted() -> float:
+    """Return when this machine was started, in seconds since the epoch."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def mounts() -> list[Path]:
