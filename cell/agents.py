@@ -1,4 +1,4 @@
-"""The agents a rollout can have: `nop`, `oracle`, `exec:COMMAND`. Each works from outside, over SSH.
+"""The agents a rollout can have: `nop`, `oracle`, `human`, `exec:COMMAND`. Each works from outside, over SSH.
 
 An agent returns how it ended; its deadline is the rollout's. Whatever it says is kept in the trial's
 `agent/` folder while it runs.
@@ -24,8 +24,8 @@ from .task import Task
 
 def check(agent: str) -> None:
     """UsageError unless `agent` is one that this version knows."""
-    if agent not in ("nop", "oracle") and not (agent.startswith("exec:") and agent[5:].strip()):
-        raise UsageError(f"there is no agent {agent!r}; say nop, oracle or exec:COMMAND")
+    if agent not in ("nop", "oracle", "human") and not (agent.startswith("exec:") and agent[5:].strip()):
+        raise UsageError(f"there is no agent {agent!r}; say nop, oracle, human or exec:COMMAND")
 
 
 def name_of(agent: str) -> str:
@@ -63,6 +63,8 @@ async def run(agent: str, task: Task, trial: Path, runtime: Path) -> Ended:
     """Work until the agent has ended."""
     if agent == "nop":
         return Ended(0, None)
+    if agent == "human":  # who says when it is over, by `finish`
+        await asyncio.get_running_loop().create_future()
     file = trial / output_file(agent)
     with file.open("wb") as output:
         if agent == "oracle":

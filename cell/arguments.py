@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
 from typing import Any
 
 from . import __version__
+from .errors import UsageError
+
+ROLES = ("agent", "verifier", "root")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,8 +24,14 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--version", action="version", version=f"cell {__version__}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, said: str, *, cell: bool = False) -> Any:
-        sub = commands.add_parser(name, help=said, description=said)
+    def command(name: str, said: str, *, cell: bool = False, examples: str = "") -> Any:
+        sub = commands.add_parser(
+            name,
+            help=said,
+            description=said,
+            epilog=f"examples:\n{examples}" if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         sub.set_defaults(name=name)
         sub.add_argument("--jobs-dir", default="jobs", metavar="D", help="the jobs folder (default: jobs)")
         sub.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -39,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
         "--agent",
         default="oracle",
         metavar="AGENT",
-        help="nop, oracle, or exec:COMMAND, which gets CELL_SSH_CONFIG and CELL_INSTRUCTION",
+        help="nop, oracle, human (you: cell ssh, then cell finish), or exec:COMMAND, which gets "
+        "CELL_SSH_CONFIG and CELL_INSTRUCTION",
     )
     run.add_argument(
         "--on",
@@ -80,19 +92,128 @@ def parser() -> argparse.ArgumentParser:
     keep = command("keep", "Keep a cell when its rollout ends.", cell=True)
     keep.add_argument("--release", action="store_true", help="keep it no longer")
     command("grade", "Verify a kept or orphaned cell, and give its verdict anew.", cell=True)
+    _beside_the_agent(command)
+    _inside(command)
+    _handing_on(command)
+    command("doctor", "Tell what this machine can do, each line with its remedy.")
+    return whole
+
+
+def _beside_the_agent(command: Callable[..., Any]) -> None:
+    """Have the agent wait, and go on; or be the agent."""
+    pause = command(
+        "pause",
+        "Have the agent wait: what it types and asks for next waits, its deadline stops.",
+        cell=True,
+        examples="  cell pause abc            new requests wait, what runs goes on\n"
+        "  cell pause abc --freeze   its processes stand still, too\n"
+        "  cell continue abc         it goes on where it was",
+    )
+    pause.add_argument("--freeze", action="store_true", help="stop the agent's processes, too")
+    pause.add_argument("--continue", dest="resume", action="store_true", help="let it go on")
+    go_on = command("continue", "Let a paused agent go on.", cell=True)
+    finish = command(
+        "finish",
+        "Say that you are done as the agent of a `human` cell: it is sealed and graded.",
+        cell=True,
+        examples="  sudo cell run examples/tasks -i hello-pass -a human\n"
+        "  sudo cell ssh hello       (in another terminal: do the task)\n"
+        "  sudo cell finish hello",
+    )
+    for sub in (pause, go_on, finish):
+        _who(sub)
+
+
+def _inside(command: Callable[..., Any]) -> None:
+    """Ways into a living cell."""
     ssh = command(
         "ssh",
-        "Open a shell in a living cell (or run COMMAND), as its agent's user; it is recorded.",
+        "Open a shell of your own in a living cell (or run COMMAND); the record and the verdict say so.",
         cell=True,
+        examples="  cell ssh abc                      as the agent's user\n"
+        "  cell ssh abc --as root            as root of that world\n"
+        "  cell ssh abc --as verifier -- id  one command, as the user who verifies",
     )
-    ssh.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
-    attach = command("attach", "Watch a terminal of a living cell.", cell=True)
+    ssh.add_argument("--as", dest="role", choices=ROLES, default="agent", help="who to be (default: agent)")
+    ssh.add_argument("command", nargs=argparse.REMAINDER, metavar="[--] COMMAND")
+    attach = command(
+        "attach",
+        "Sit in a terminal of a living cell: watch it, or take its keyboard while the agent waits.",
+        cell=True,
+        examples="  cell attach abc                   the latest terminal, in the cockpit\n"
+        "  cell attach abc 3 --take          session 3, also from another driver\n"
+        "  cell attach abc 3 --watch         only look; the agent never waits for you\n"
+        "  cell attach abc 3 --raw           by ssh alone; what is inside reaches this terminal unparsed\n"
+        "Exit status with --raw: 0 you left, or the session ended; 75 another one took the keyboard;\n"
+        "76 another one has it (--take takes it).",
+    )
     attach.add_argument(
         "session", nargs="?", type=_positive, metavar="N", help="the session's number (default: the latest)"
     )
     attach.add_argument("--watch", action="store_true", help="read-only, the agent never waits for you")
-    command("doctor", "Tell what this machine can do, each line with its remedy.")
-    return whole
+    attach.add_argument("--take", action="store_true", help="take the keyboard from whoever has it")
+    attach.add_argument("--raw", action="store_true", help="use ssh instead of the cockpit")
+    _who(attach)
+
+
+def _handing_on(command: Callable[..., Any]) -> None:
+    """Access for others."""
+    grant = command(
+        "grant",
+        "Hand a colleague access to a cell: prints what they paste into a shell.",
+        cell=True,
+        examples="  cell grant abc --as viewer --for 2h --who ann\n"
+        "  cell grant abc --as operator --for 30m --sessions 1,2 --host eval7\n"
+        "  cell grant abc --list\n"
+        "  cell grant abc --revoke ann       (or the grant's id); what they have open is cut",
+    )
+    grant.add_argument("--as", dest="principal", choices=["viewer", "operator"], default="viewer")
+    grant.add_argument("--for", dest="for_sec", type=_seconds, metavar="TIME", help="as 90s, 30m, 2h or 3d")
+    grant.add_argument(
+        "--sessions", type=_numbers, metavar="N,N", help="only these sessions, and no new ones"
+    )
+    grant.add_argument("--who", default="", metavar="NAME", help="who gets it, for the record")
+    grant.add_argument("--host", metavar="HOST", help="how ssh reaches this machine (default: its name)")
+    grant.add_argument("--revoke", metavar="WHICH", help="end a grant, by its id or its holder")
+    grant.add_argument("--list", action="store_true", help="the grants that last")
+    connect = command(
+        "connect", "Relay stdin and stdout to a cell's socket, for ssh's ProxyCommand.", cell=True
+    )
+    connect.add_argument("principal", choices=["agent", "viewer", "operator"])
+
+
+def own_words(words: list[str], options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what a remainder says of ours, `--as WHO` and `--` at its front, and the command after it.
+
+    Errors: UsageError for a WHO that does not exist.
+    """
+    found, rest = dict(options), list(words)
+    while rest and rest[0].startswith("--"):
+        option, given, value = rest.pop(0).partition("=")
+        if option == "--":
+            break
+        key = {"--as": "role", "--jobs-dir": "jobs_dir"}.get(option)
+        if key is None or (not given and not rest):
+            raise UsageError(f"cell ssh: what is {option}? A COMMAND that begins with - comes after --")
+        found[key] = value if given else rest.pop(0)
+    if found["role"] not in ROLES:
+        raise UsageError(f"--as is {', '.join(ROLES)}, not {found['role']!r}")
+    return found, rest
+
+
+def _who(sub: Any) -> None:
+    sub.add_argument("--who", metavar="NAME", help="your name, for the record (default: your login)")
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if not found or not int(found[1]):
+        raise argparse.ArgumentTypeError("say 90s, 30m, 2h or 3d")
+    return int(found[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
+
+
+def _numbers(text: str) -> list[int]:
+    return [_positive(word) for word in text.split(",")]
 
 
 def _positive(text: str) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import arguments
-from .commands import entering, looking, operating, running
+from .commands import entering, granting, looking, operating, running
 from .errors import CellError
 from .plain import plain
 
@@ -36,6 +36,11 @@ _COMMANDS = {
     "stop": operating.stop,
     "keep": operating.keep,
     "grade": operating.grade,
+    "pause": operating.pause,
+    "continue": operating.resume,
+    "finish": operating.finish,
     "ssh": entering.ssh,
     "attach": entering.attach,
+    "connect": entering.relay,
+    "grant": granting.grant,
 }

@@ -110,7 +110,7 @@ def gather(
             for text in grading["interference"]
         ),
         changed=tuple(grading["programs"]),
-        notes=tuple(grading["notes"]),
+        notes=(*grading["notes"], *(("a person was the agent",) if outcome.name == "human" else ())),
     )
 
 

@@ -21,13 +21,10 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, harbor, kernel, runtime
+from . import agents, control, deadline, harbor, kernel, runtime
 from .errors import CellError, HarnessError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
-from .records import (
-    CellInfo,
-    Verdict,
-)
+from .records import CellInfo, Verdict
 from .sandbox import Ended
 from .serve import RUNTIME, PhaseSpec, Spec
 from .task import Phase, Task
@@ -105,10 +102,14 @@ class Rollout:
         return serve, link
 
     async def _agent(self, link: control.Link) -> None:
-        began = time.time()
-        limit = self.task.agent.timeout_sec
+        began, human = time.time(), self.settings.agent == "human"
+        limit = None if human else self.task.agent.timeout_sec
         await link.call("begin")
         self._log(f"agent phase: {self.settings.agent}")
+        if human:
+            self.settings.tell(
+                f"{self.cell} waits for you: `cell ssh {self.cell}`, then `cell finish {self.cell}`"
+            )
         outcome = AgentOutcome(
             name=agents.name_of(self.settings.agent),
             timeout_sec=limit,
@@ -116,19 +117,21 @@ class Rollout:
         )
         work = asyncio.create_task(agents.run(self.settings.agent, self.task, self.trial, self.runtime))
         over = asyncio.create_task(self._sealed_by_another())
+        late = asyncio.create_task(deadline.expired(self.trial, limit))
         reason = "the agent ended"
         try:
-            done, _ = await asyncio.wait({work, over}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({work, over, late}, return_when=asyncio.FIRST_COMPLETED)
             if work in done:
                 ended: Ended = work.result()
                 outcome = msgspec.structs.replace(outcome, exit=ended.code, signal=ended.signal_name)
             elif over in done:
-                reason = "sealed by an operator"
+                reason = "finished by the human agent" if human else "sealed by an operator"
             else:
                 reason = f"the agent ran out of its {limit:g} seconds"
                 outcome = msgspec.structs.replace(outcome, timed_out=True)
         finally:
             over.cancel()
+            late.cancel()
             if not work.done():
                 work.cancel()
             with suppress(asyncio.CancelledError, CellError):

@@ -1,39 +1,70 @@
-"""Commands that lead into a living cell: ssh, attach."""
+"""Commands that lead into a living cell: ssh, attach, connect."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
+import shlex
 import sys
 from pathlib import Path
 
-from cell import cells
+from cell import arguments, cells, connect, trials
 from cell.errors import UsageError
+from cell.plain import plain
+from cell.trials_sessions import read_sessions
+
+
+def me(args: argparse.Namespace) -> str:
+    """Return the caller's name, for the record: what they say, else their login."""
+    try:
+        return plain(args.who or os.environ.get("SUDO_USER") or getpass.getuser(), limit=40)
+    except (KeyError, OSError):
+        return "operator"
 
 
 def ssh(args: argparse.Namespace) -> int:
     """Open a shell, or run a command, in a living cell."""
-    trial = cells.find(args.cell, Path(args.jobs_dir))
+    given, command = arguments.own_words(args.command, {"role": args.role, "jobs_dir": args.jobs_dir})
+    trial = cells.find(args.cell, Path(given["jobs_dir"]))
     cells.runtime_of(trial)
-    sys.stdout.flush()
-    os.execvp("ssh", ["ssh", "-F", f"{trial.path}/cell/ssh_config", "operator", *args.command])
+    return _ssh(trial, "-o", f"SetEnv=CELL_AS={given['role']}", "operator", *command)
 
 
 def attach(args: argparse.Namespace) -> int:
-    """Watch a terminal of a living cell."""
-    if not args.watch:
-        raise UsageError("this version watches only: cell attach --watch CELL [N]")
+    """Sit in a terminal of a living cell, or watch it."""
     trial = cells.find(args.cell, Path(args.jobs_dir))
-    if sys.stdout.isatty():
-        # a terminal is shown what an engine parsed, never the bytes from inside
-        os.execvp("hudtui", ["hudtui", trial.path])
     cells.runtime_of(trial)
-    numbers = sorted(
-        (
-            int(path.stem)
-            for path in Path(trial.path, "cell", "sessions").glob("*.cast")
-            if path.stem.isdigit()
-        ),
-    )
-    number = args.session or (numbers[-1] if numbers else 0)
-    os.execvp("ssh", ["ssh", "-F", f"{trial.path}/cell/ssh_config", "viewer", f"watch {number}"])
+    number = args.session or latest(trial, watch=args.watch)
+    if sys.stdout.isatty() and not args.raw:
+        # a terminal is shown what an engine parsed, never the bytes from inside
+        sys.stdout.flush()
+        if args.watch:
+            os.execvp("hudtui", ["hudtui", trial.path])
+        take = ["--take"] if args.take else []
+        os.execvp("hudtui", ["hudtui", trial.path, "--attach", str(number), *take])
+    if args.watch:
+        return _ssh(trial, "viewer", f"watch {number}")
+    words = f"attach {number} --who {shlex.quote(me(args))}" + (" --take" if args.take else "")
+    return _ssh(trial, *(("-t",) if sys.stdin.isatty() else ()), "operator", words)
+
+
+def latest(trial: trials.Trial, *, watch: bool) -> int:
+    """Return the number of the session that opened last among those that run; UsageError without one."""
+    running = [one for one in read_sessions(Path(trial.path), alive=True) if one.running and one.n]
+    found = [one for one in running if one.tty or watch]
+    if not found:
+        what = "no session runs" if not running else "no session has a terminal"
+        raise UsageError(f"in {trial.id} {what} now; `cell ssh {trial.id}` opens one of your own")
+    return found[-1].n
+
+
+def relay(args: argparse.Namespace) -> int:
+    """Carry bytes between stdin and stdout and a cell's socket."""
+    trial = cells.find(args.cell, Path(args.jobs_dir))
+    return connect.main(str(cells.runtime_of(trial) / f"{args.principal}.sock"))
+
+
+def _ssh(trial: trials.Trial, *words: str) -> int:
+    sys.stdout.flush()
+    os.execvp("ssh", ["ssh", "-F", f"{trial.path}/cell/ssh_config", *words])

@@ -1,4 +1,4 @@
-"""Commands that an operator gives a living cell: stop, keep, grade."""
+"""Commands that an operator gives a living cell: stop, keep, pause, continue, finish, grade."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cell.control import Link
 from cell.errors import UsageError
 from cell.records import Verdict
 
+from .entering import me
 from .saying import coloured, say, verdict_line
 
 
@@ -54,6 +55,46 @@ def keep(args: argparse.Namespace) -> int:
 
     say(("released " if args.release else "kept ") + str(on_cell(args, keep)))
     return 0
+
+
+def pause(args: argparse.Namespace) -> int:
+    """Have the agent wait, or go on."""
+    if args.resume:
+        return resume(args)
+    said = _told(args, "pause", freeze=args.freeze, who=me(args))
+    if not args.json:
+        how = "frozen: its processes stand still" if args.freeze else "paused: what it asks for next waits"
+        say(f"{how}; `cell continue {said['cell']}` lets it go on")
+    return 0
+
+
+def resume(args: argparse.Namespace) -> int:
+    """Let a paused agent go on."""
+    said = _told(args, "continue", who=me(args))
+    if not args.json:
+        say(f"goes on; it waited for {said['held_sec']:.0f} seconds in all")
+    return 0
+
+
+def finish(args: argparse.Namespace) -> int:
+    """End the phase of an agent that is a person."""
+    said = _told(args, "finish", who=me(args))
+    if not args.json:
+        say(f"finished {said['cell']}; it is being graded")
+    return 0
+
+
+def _told(args: argparse.Namespace, method: str, **given: Any) -> dict[str, Any]:
+    """Call a method, and return the status after it; with --json it is said."""
+
+    async def call(link: Any, trial: trials.Trial) -> Any:
+        await link.call(method, **given)
+        return await link.call("status")
+
+    said: dict[str, Any] = on_cell(args, call)
+    if args.json:
+        say(json.dumps(said))
+    return said
 
 
 def grade(args: argparse.Namespace) -> int:

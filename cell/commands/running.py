@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
             network=args.network,
             keep=args.keep,
             sandboxed=not args.unsandboxed,
+            tell=lambda line: say(f"cell: {line}", file=sys.stderr),
         ),
         Path(args.jobs_dir).resolve(),
         args.job_name or job.default_name(),

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cell import arguments, cli, handlers
-from cell.commands import entering, looking, operating, running, saying
+from cell.commands import entering, granting, looking, operating, running, saying
 from cell.errors import HarnessError
 from cell.records import Cause, Verdict
 
-MODULES = (entering, looking, operating, running)
+MODULES = (entering, granting, looking, operating, running)
 
 
 def subcommands() -> dict[str, argparse.ArgumentParser]:
