@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-View = Literal["fleet", "sessions", "commands", "egress", "identity", "verdict", "replay", "detail"]
+View = Literal[
+    "fleet", "sessions", "commands", "egress", "identity", "verdict", "replay", "detail", "attached"
+]
 VIEWS: tuple[View, ...] = ("fleet", "sessions", "egress", "verdict")
 EVERYWHERE: tuple[View, ...] = (*VIEWS, "detail")
 
@@ -30,9 +32,10 @@ _SESSIONS: tuple[View, ...] = ("sessions",)
 _VERDICT: tuple[View, ...] = ("verdict",)
 _EGRESS: tuple[View, ...] = ("egress",)
 _INSIDE: tuple[View, ...] = ("sessions", "egress", "verdict")
-_LISTS: tuple[View, ...] = ("fleet", "egress", "verdict", "detail")
+_LISTS: tuple[View, ...] = ("fleet", "sessions", "egress", "verdict", "detail")
 _FILTERED: tuple[View, ...] = ("fleet", "egress")
 _DETAIL: tuple[View, ...] = ("detail",)
+_ATTACHED: tuple[View, ...] = ("attached",)
 
 ACTIONS: tuple[Action, ...] = (
     # going somewhere
@@ -81,7 +84,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FILTERED, 5
     ),
-    Action("search", ("slash",), "search", "find a text", ("verdict", "detail"), 5),
+    Action("search", ("slash",), "search", "find a text", ("sessions", "verdict", "detail"), 5),
     Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FILTERED),
     Action("match_next", ("n",), "next match", "the next match of the filter or search", _LISTS),
     Action("match_previous", ("N",), "match before", "the match before", _LISTS),
@@ -99,6 +102,23 @@ ACTIONS: tuple[Action, ...] = (
     Action("raw", ("y",), "raw JSON", "the record as `--json` prints it", footer=9),
     Action("copy", ("c",), "copy", "the cell's id; again: the path of its folder", footer=10),
     Action("copy", ("c",), "copy", "everything that is shown here", _DETAIL, 6),
+    # reaching into a cell
+    Action("attach", ("a",), "attach", "take the keyboard of a session; asked if somebody has it", footer=2),
+    Action("shell", ("s",), "shell", "a shell of your own: as agent, verifier or root"),
+    Action("pause", ("p",), "pause", "the agent waits, or goes on"),
+    Action("keep", ("H",), "keep", "keep a cell beyond its end, or release it"),
+    Action("grade", ("r",), "grade", "grade now; what else is asked says what is missing"),
+    Action("finish", ("E",), "finish", "end the agent phase that a person works in, and grade"),
+    Action("stop", ("x",), "stop", "stop the cell, or the marked ones; asked first"),
+    # while attached: the key after the prefix
+    Action("detach", ("d", "f12"), "detach", "give the keyboard back (F12 alone does it too)", _ATTACHED, 1),
+    Action("unlist", ("z",), "list", "the list of sessions beside it, and back", _ATTACHED, 2),
+    Action("scroll", ("left_square_bracket",), "scroll", "scroll back; esc returns to typing", _ATTACHED, 3),
+    Action("session_next", ("n",), "next session", "attach to the next one", _ATTACHED, 4),
+    Action("session_previous", ("p",), "session before", "attach to the one before", _ATTACHED),
+    Action("take_size", ("r",), "take my size", "give the session the size of this pane", _ATTACHED, 5),
+    Action("literal", ("ctrl+right_square_bracket",), "itself", "send the prefix key itself", _ATTACHED),
+    Action("attached_help", ("question_mark",), "keys", "this list", _ATTACHED, 99),
     # the rest
     Action("command", ("colon",), "command", "a command line: a view, an action, `q`", palette=False),
     Action("refresh", ("ctrl+r",), "look again", "read the folders now"),
@@ -121,6 +141,9 @@ SHOWN = {
     "up": "↑",
     "left": "←",
     "right": "→",
+    "left_square_bracket": "[",
+    "ctrl+right_square_bracket": "ctrl+]",
+    "f12": "F12",
 }
 """How a key is written on the screen, where that differs from its name."""
 

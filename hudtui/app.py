@@ -10,9 +10,10 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from hudtui.actions import ACTIONS
-from hudtui.chrome import Bar, Tabs
-from hudtui.navigation import Navigating
+from hudtui.chrome import Bar, Tabs, attached_runs
+from hudtui.operating import Operating
 from hudtui.prompt import Prompt
+from hudtui.selecting import SelectingPane
 from hudtui.view_egress import EgressView
 from hudtui.view_fleet import FleetView
 from hudtui.view_sessions import SessionsView
@@ -23,7 +24,7 @@ VIEW_CLASSES: tuple[type[HudView], ...] = (FleetView, SessionsView, EgressView, 
 """The views that this version has; each knows its own name."""
 
 
-class HudApp(Navigating):
+class HudApp(Operating):
     """The cockpit on one or more folders."""
 
     CSS_PATH = "hud.tcss"
@@ -64,11 +65,50 @@ class HudApp(Navigating):
 
     def on_resize(self) -> None:
         """What has room changes with the size."""
-        for fit in (self.header, self._footer, self._update):
+        for fit in (self.header, self.show_footer, self._update):
             self.call_after_refresh(fit)
 
     def _update(self) -> None:
         self.current.update()
+
+    # ── driving ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def captured(self) -> bool:  # type: ignore[override]
+        """Whether the keyboard is a cell's."""
+        return self.sessions.term.captured and len(self.screen_stack) == 1
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While the keyboard is a cell's, no key is ours: not even those that Textual gives priority."""
+        return not (self.is_running and self.captured) and super().check_action(action, parameters)
+
+    def show_footer(self) -> None:
+        """While attached, the ways out."""
+        super().show_footer()
+        if self.sessions.attached is not None:
+            self.query_one("#footer", Bar).show(attached_runs(self.prefix, self.size.width - 2))
+
+    def on_bar_clicked(self, event: Bar.Clicked) -> None:
+        """A click on `[detach]` leads out."""
+        if event.text == "[detach]":
+            self.sessions.act_detach()
+
+    def on_selecting_pane_selected(self, event: SelectingPane.Selected) -> None:
+        """Copy what was selected in a terminal."""
+        self.copy_to_clipboard(event.text)
+        self.flash(f"copied {len(event.text)} characters")
+
+    def act_attach(self) -> None:
+        """Go to the cell's terminals and take the keyboard of the one to watch."""
+        trial = self.current.trial()
+        if not self.refused(trial, "attach") and trial is not None:
+            self.scope = trial.path
+            self.go("sessions")
+            self.sessions.act_attach()
+
+    def act_shell(self) -> None:
+        """Open a shell of our own in the cell."""
+        self.sessions.shell(self.current.trial())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Fill the palette from the action table."""

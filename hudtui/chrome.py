@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from cell.plain import plain
 from cell.trials import Job, Trial
-from hudtui.actions import TABS, View, footer
+from hudtui.actions import TABS, View, footer, shown
 from hudtui.look import Look, Run
 from hudtui.table import fit
 
@@ -22,6 +22,13 @@ class Bar(Widget):
     """One row of runs, cut at the right edge."""
 
     DEFAULT_CSS = "Bar { height: 1; }"
+
+    class Clicked(Message):
+        """A run was clicked; its text without the blanks around it."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -46,6 +53,15 @@ class Bar(Widget):
         """Forget colours: the theme may be another one."""
         super().notify_style_update()
         self._look = None
+
+    def on_click(self, event: events.Click) -> None:
+        """Find the run under the pointer."""
+        offset, at = event.get_content_offset(self), 0
+        for text, _role in self.runs:
+            at += cell_len(text)
+            if offset is not None and offset.x < at:
+                self.post_message(self.Clicked(text.strip()))
+                return
 
     def render_line(self, y: int) -> Strip:
         """Draw the row."""
@@ -96,6 +112,26 @@ def footer_runs(view: View, width: int) -> list[Run]:
         runs += [(key, "primary"), (f" {label}  ", "muted")]
         room -= need
     return [*runs, (last[0], "primary"), (f" {last[1]}", "muted")]
+
+
+def attached_runs(prefix: str, width: int) -> list[Run]:
+    """Return the footer of an attached terminal: the ways out first."""
+    runs: list[Run] = [
+        ("ATTACHED ", "accent bold"),
+        (" [detach] ", "accent"),
+        (" F12", "primary"),
+        (" detach  ", "muted"),
+    ]
+    room = width - sum(cell_len(text) for text, _ in runs)
+    runs += [(shown(prefix), "primary"), (" then  ", "muted")]
+    room -= cell_len(shown(prefix)) + 7
+    for key, label in footer("attached"):
+        need = cell_len(key) + cell_len(label) + 3
+        if need > room:
+            break
+        runs += [(key, "primary"), (f" {label}  ", "muted")]
+        room -= need
+    return runs
 
 
 def place_of(jobs: Sequence[Job], paths: Sequence[Path]) -> str:

@@ -7,7 +7,7 @@ The real one is in `hudtui.ghostty`; tests use a small one of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from rich.style import Style
 
@@ -25,6 +25,21 @@ class Cursor(NamedTuple):
     y: int
 
 
+class Mouse(NamedTuple):
+    """What the pointer did at a cell of the screen (0, 0 is top left).
+
+    `button` as X11 counts them: 1 left, 2 middle, 3 right, 4 and 5 the wheel up and down, 0 none.
+    """
+
+    action: Literal["press", "release", "motion"]
+    x: int
+    y: int
+    button: int = 0
+    shift: bool = False
+    alt: bool = False
+    ctrl: bool = False
+
+
 class TerminalEngine(Protocol):
     """A terminal of `cols` × `rows` cells with a viewport that can move over its history."""
 
@@ -32,7 +47,26 @@ class TerminalEngine(Protocol):
     rows: int
 
     def feed(self, data: bytes) -> None:
-        """Take output of the program. Answers to its queries are thrown away: we only watch."""
+        """Take output of the program; what it asks of its terminal is answered in `replies`."""
+
+    def replies(self) -> bytes:
+        """Return the answers since the last call. Who only watches throws them away."""
+
+    def key(self, name: str, character: str | None) -> bytes:
+        """Return what a terminal sends for a key, as Textual names it, in the program's modes."""
+
+    def paste(self, text: str) -> bytes:
+        """Return what a terminal sends for a paste: bracketed where the program asked for it."""
+
+    def mouse(self, mouse: Mouse) -> bytes:
+        """Return what a terminal sends for the pointer; empty where the program does not listen."""
+
+    @property
+    def tracks_mouse(self) -> bool:
+        """Whether the program listens to the pointer."""
+
+    def find(self, text: str, step: int) -> bool:
+        """Move the viewport to the next (1) or previous (-1) place of a text; False if there is none."""
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the size in cells; the history may reflow."""

@@ -20,6 +20,7 @@ from rich.color import Color
 from rich.style import Style
 
 from hudtui.engine import Cursor, Row
+from hudtui.ghostty_hands import Hands
 
 SCROLLBACK_BYTES = 256 << 20
 SCROLLBACK_LINES = 2_000_000
@@ -58,7 +59,7 @@ def _bits() -> _Bits:
     return _Bits()
 
 
-class GhosttyEngine:
+class GhosttyEngine(Hands):
     """One terminal. `scrollback` is the most lines kept above the screen."""
 
     def __init__(self, cols: int, rows: int, *, scrollback: int = SCROLLBACK_LINES) -> None:
@@ -76,6 +77,7 @@ class GhosttyEngine:
         self._style = init_sized("GhosttyStyle")
         self._styles: dict[bytes, Style] = {}
         self._all = True
+        self._prepare()
 
     def _configure(self) -> None:
         # Without a byte limit of its own, about 10 kB of history survive whatever the line limit says.
@@ -251,6 +253,7 @@ class GhosttyEngine:
 
     def close(self) -> None:
         """See `TerminalEngine`."""
+        self._release()
         lib.ghostty_render_state_row_cells_free(self._cells[0])
         lib.ghostty_render_state_row_iterator_free(self._rows[0])
         lib.ghostty_render_state_free(self._state[0])

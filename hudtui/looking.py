@@ -122,7 +122,11 @@ class Looking(App[None]):
         runs = header_runs(counts, place, self.scoped, self.size.width, denied=denied)
         self.query_one("#header", Bar).show(runs)
 
-    def _footer(self) -> None:
+    captured = False
+    """Whether the keyboard is a cell's."""
+
+    def show_footer(self) -> None:
+        """Show the keys of the view in front."""
         self._flashing = False
         self.query_one("#footer", Bar).show(footer_runs(self.view, self.size.width - 2))
 

@@ -56,12 +56,21 @@ class Navigating(Looking):
             self.command(event.text)
         elif event.asked == "search":
             self.current.search(event.text)
+        elif event.asked == "confirm":
+            self.confirmed(event.text)
         elif wrong := self.current.set_filter(event.text):
             self.flash(wrong)
 
+    def confirmed(self, text: str) -> None:
+        """Something dangerous was confirmed by typing."""
+
+    def run_task(self, words: str) -> None:
+        """Start a run."""
+
     def on_tabs_clicked(self, event: Tabs.Clicked) -> None:
-        """Go to the clicked view."""
-        self.action_key(event.key)
+        """Go to the clicked view; not while the keyboard is a cell's."""
+        if not self.captured:
+            self.action_key(event.key)
 
     # ── going somewhere ───────────────────────────────────────────────────────────────────────
 
@@ -73,7 +82,7 @@ class Navigating(Looking):
             self.query_one("#views", ContentSwitcher).current = view
             self.query_one(Tabs).show_view(view)
         self.header()
-        self._footer()
+        self.show_footer()
         self.current.enter()
 
     def neighbour(self, step: int) -> None:
@@ -98,6 +107,8 @@ class Navigating(Looking):
             self.exit()
         elif word == "theme" and rest in self.available_themes:
             self.theme = rest
+        elif word == "run":
+            self.run_task(rest)
         elif word in ("fleet", "egress") and rest:
             self.go(word)  # type: ignore[arg-type]
             self.flash(wrong) if (wrong := self.current.set_filter(rest)) else None
@@ -117,7 +128,7 @@ class Navigating(Looking):
             return
         action = find(key, self.view)
         if self._flashing:
-            self._footer()
+            self.show_footer()
         if action is not None:
             if action.name != "copy":
                 self._copied = ""

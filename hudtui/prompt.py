@@ -7,12 +7,13 @@ from typing import Literal
 from textual.message import Message
 from textual.widgets import Input
 
-Asked = Literal["filter", "search", "command"]
+Asked = Literal["filter", "search", "command", "confirm"]
 
 _HINTS: dict[Asked, str] = {
     "filter": "words, field~text, field:word, score<1; space is and, | or, ! not",
     "search": "find a text",
-    "command": "a view, an action, theme NAME, q",
+    "command": "a view, an action, run TASK, theme NAME, q",
+    "confirm": "type the number and enter",
 }
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
@@ -71,19 +70,28 @@ class TerminalPane(Widget, can_focus=True):
         self.following = True
         session = self.session
         if session is not None:
-            # Output without a terminal has no size of its own: it takes the pane's.
-            self._fits = session.kind == "text" or (session.kind == "cast" and not session.tty)
+            # Output without a terminal has no size of its own, nor has our own shell: it takes the pane's.
+            self._fits = (
+                not session.path or session.kind == "text" or (session.kind == "cast" and not session.tty)
+            )
             cols, rows = self._own_size() if self._fits else (session.cols, session.rows)
             self.engine = self._factory(cols, rows)
-            path = Path(session.path)
-            if session.kind == "cast":
-                self._feed = CastFeed(path, plain=not session.tty)
-            else:
-                self._feed = RawFeed(path, plain=session.kind == "text")
+            self._feed = self._feed_of(session)
         self.refresh()
+
+    def _feed_of(self, session: Session) -> Feed:
+        path = Path(session.path)
+        if session.kind == "cast":
+            return CastFeed(path, plain=not session.tty)
+        return RawFeed(path, plain=session.kind == "text")
 
     def _own_size(self) -> tuple[int, int]:
         return max(20, self.content_size.width), max(5, self.content_size.height)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many columns and rows there is room for."""
+        return self._own_size()
 
     def on_unmount(self) -> None:
         """Free the engine."""
@@ -223,16 +231,6 @@ class TerminalPane(Widget, can_focus=True):
         if self._cursor is not None and self._cursor.y == place:
             return _with_cursor(strip, self._cursor.x - self._left, width)
         return strip
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The wheel scrolls the history."""
-        event.stop()
-        self.scroll_lines(-3)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The wheel scrolls the history."""
-        event.stop()
-        self.scroll_lines(3)
 
 
 def _printed(row: Row) -> bool:

@@ -18,8 +18,8 @@ from hudtui.doc import Doc
 from hudtui.fleet_rows import GROUPS, cells, columns, event_runs, grouped, job_line, order, values
 from hudtui.look import Run
 from hudtui.screens import DocScreen, MenuScreen
+from hudtui.selecting import SelectingPane
 from hudtui.table import Group, Table
-from hudtui.terminal import TerminalPane
 from hudtui.verdict_doc import file_lines, verdict_lines
 from hudtui.views import HudView, Pane, titled
 from hudtui.watching import latest, session_name, state_words
@@ -38,7 +38,7 @@ class FleetView(HudView):
         with Container(id="fleet-body"):
             yield Table[Trial](columns, self._cells, lambda trial: trial.path, id="fleet-table")
             with Container(id="fleet-side", classes="box"):
-                yield TerminalPane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
+                yield SelectingPane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
                 yield Doc(id="fleet-doc")
         yield Bar(id="fleet-events")
 
@@ -46,7 +46,7 @@ class FleetView(HudView):
         """Begin with no filter."""
         self.table: Table[Trial] = self.query_one("#fleet-table", Table)
         self.doc = self.query_one("#fleet-doc", Doc)
-        self.term = self.query_one("#fleet-term", TerminalPane)
+        self.term = self.query_one("#fleet-term", SelectingPane)
         self.strip = self.query_one("#fleet-events", Bar)
         self.filter_text = ""
         self.filter_on = True

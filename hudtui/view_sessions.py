@@ -1,4 +1,4 @@
-"""View 2: a cell's terminals and outputs, watched read-only."""
+"""View 2: a cell's terminals and outputs, watched, and driven when asked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from textual.containers import Container
 from cell.plain import plain
 from cell.trials import Trial
 from cell.trials_sessions import Session, read_sessions
+from hudtui.attaching import Attaching
 from hudtui.doc import line
+from hudtui.driven import DrivenPane
 from hudtui.fleet_rows import clock, duration
 from hudtui.look import Run
 from hudtui.screens import DocScreen
 from hudtui.table import Column, Table
-from hudtui.terminal import TerminalPane
-from hudtui.views import HudView, Pane, titled
+from hudtui.views import Pane, titled
 from hudtui.watching import latest, session_name, state_words
 
 _COLUMNS = (
@@ -48,7 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     session: Session
 
 
-class SessionsView(HudView):
+class SessionsView(Attaching):
     """The list of sessions over the terminal of the chosen one."""
 
     name_ = "sessions"
@@ -57,12 +58,13 @@ class SessionsView(HudView):
         """List and terminal."""
         with Container(id="sessions-body"):
             yield Table[Row](_columns, self._cells, lambda row: row.session.path, id="sessions-table")
-            yield TerminalPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
+            yield DrivenPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
 
     def on_mount(self) -> None:
         """Find the panes."""
         self.table: Table[Row] = self.query_one("#sessions-table", Table)
-        self.term = self.query_one("#sessions-term", TerminalPane)
+        self.term = self.query_one("#sessions-term", DrivenPane)
+        self.term.prefix = self.operating.prefix
         self._about: str | None = None
         self._read: tuple[Trial | None, list[Row]] = (None, [])
 
@@ -81,7 +83,8 @@ class SessionsView(HudView):
         (self.term if self.term.session else self.table).focus()
 
     def leave(self) -> None:
-        """Stop reading what nobody looks at."""
+        """Stop reading what nobody looks at, and give the keyboard back."""
+        self.term.release()
         self.term.watch_session(None)
         self._about = None
 
@@ -126,20 +129,31 @@ class SessionsView(HudView):
 
     def _watch(self) -> None:
         row = self.table.current
-        self.term.watch_session(row.session if row else None)
-        self._title()
+        if self.attached is None:
+            if self.term.session is None or row is None or row.session.path != self.term.session.path:
+                self.told = ""
+            self.term.watch_session(row.session if row else None)
+        self.retitle()
 
-    def _title(self) -> None:
+    def running_terminals(self, trial: Trial) -> list[Session]:
+        """See `Attaching`."""
+        return [
+            each for each in read_sessions(Path(trial.path), alive=trial.alive) if each.running and each.tty
+        ]
+
+    def retitle(self) -> None:
+        """See `Attaching`."""
+        if self.attached is not None:
+            titled(self.term, *self.attached_words())
+            return
         session = self.term.session
         row = self.table.current
         if session is None or row is None:
             titled(self.term, "Terminal")
             return
-        titled(
-            self.term,
-            f"{row.trial.id} {row.trial.task} · {session_name(session)}",
-            state_words(self.term, session),
-        )
+        held = self.held_words(row.trial, session.n) if session.running else ""
+        below = " · ".join(part for part in (self.told or held, state_words(self.term, session)) if part)
+        titled(self.term, f"{row.trial.id} {row.trial.task} · {session_name(session)}", below)
 
     def on_table_moved(self, event: Table.Moved) -> None:
         """Watch the session under the cursor."""
@@ -151,20 +165,53 @@ class SessionsView(HudView):
         event.stop()
         self.act_open()
 
-    def on_terminal_pane_changed(self, event: TerminalPane.Changed) -> None:
+    def on_terminal_pane_changed(self, event: DrivenPane.Changed) -> None:
         """Say on the border what changed."""
         event.stop()
-        self._title()
+        self.retitle()
 
     def act_open(self) -> None:
         """Watch: the focus goes to the terminal."""
         if self.term.session is not None:
             self.term.focus()
 
+    def act_attach(self) -> None:
+        """Take the keyboard of the chosen session."""
+        row = self.table.current
+        if row is None:
+            self.hud.flash("attach: no session is chosen")
+        else:
+            self.attach(row.trial, row.session)
+
+    def act_shell(self) -> None:
+        """Open a shell of our own."""
+        self.shell(self.trial())
+
+    def search(self, text: str) -> None:
+        """Find a text in the history of the terminal."""
+        self._found(text, -1)
+
+    def act_search(self) -> None:
+        """Ask what to find."""
+        self.hud.ask("search", self.term.sought)
+
+    def act_match_next(self) -> None:
+        """Go to the next, older place of what was sought."""
+        self._found(self.term.sought, -1)
+
+    def act_match_previous(self) -> None:
+        """Go to the place before, the newer one."""
+        self._found(self.term.sought, 1)
+
+    def _found(self, text: str, step: int) -> None:
+        if not self.term.search(text, step) and text:
+            self.hud.flash(f"{plain(text, limit=60)}: not in what this session printed")
+        self.retitle()
+
     def act_follow(self) -> None:
         """Stay at the end of what is printed, or stay here."""
         self.term.follow(not self.term.following)
-        self._title()
+        self.retitle()
 
     def act_detail(self) -> None:
         """Say what is known of the session."""

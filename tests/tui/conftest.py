@@ -18,7 +18,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from hudtui.app import HudApp
-from hudtui.engine import Cursor, Row
+from hudtui.engine import Cursor, Mouse, Row
+from hudtui.wire import Ending, WireError
 from screenshots.invented import NOW, build
 
 CHARACTERS = {
@@ -43,6 +44,9 @@ class FakeEngine:
         self.text = ""
         self.fed: list[bytes] = []
         self.closed = False
+        self.tracks_mouse = False
+        self.asked = b""
+        self._found = 1 << 30
         self._top: int | None = None
         self._changed = True
 
@@ -85,9 +89,92 @@ class FakeEngine:
             return None
         return Cursor(min(self.cols - 1, len(self._lines[-1])), len(self._lines) - 1 - self.history)
 
+    def replies(self) -> bytes:
+        found, self.asked = self.asked, b""
+        return found
+
+    def key(self, name: str, character: str | None) -> bytes:
+        return f"<{name}>".encode()
+
+    def paste(self, text: str) -> bytes:
+        return f"<paste {text}>".encode()
+
+    def mouse(self, mouse: Mouse) -> bytes:
+        return f"<{mouse.action} {mouse.button} {mouse.x},{mouse.y}>".encode() if self.tracks_mouse else b""
+
+    def find(self, text: str, step: int) -> bool:
+        rows = [n for n, line in enumerate(self._lines) if text and text in line]
+        before = [n for n in rows if (n > self._found if step > 0 else n < self._found)]
+        if not rows:
+            return False
+        self._found = (before or rows)[0 if (step > 0) == bool(before) else -1]
+        self.scroll_to(min(self._found, self.history))
+        return True
+
     def close(self) -> None:
         assert not self.closed
         self.closed = True
+
+
+class FakeChannel:
+    """A keyboard that remembers what was typed; the test says what it prints and how it ends."""
+
+    def __init__(self) -> None:
+        self.typed = b""
+        self.sizes: list[tuple[int, int]] = []
+        self.closed = False
+        self._more: asyncio.Queue[bytes] = asyncio.Queue()
+        self._ending = Ending(0)
+
+    def print(self, data: bytes) -> None:
+        self._more.put_nowait(data)
+
+    def end(self, status: int | None, words: str = "") -> None:
+        self._ending = Ending(status, words)
+        self._more.put_nowait(b"")
+
+    async def read(self) -> bytes:
+        return await self._more.get()
+
+    def write(self, data: bytes) -> None:
+        self.typed += data
+
+    def resize(self, cols: int, rows: int) -> None:
+        self.sizes.append((cols, rows))
+
+    async def ended(self) -> Ending:
+        return self._ending
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeWire:
+    """Remembers what was asked of which cell; `wrong` is what the next request is refused with."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, dict[str, object]]] = []
+        self.channels: list[FakeChannel] = []
+        self.wrong = ""
+
+    def _ask(self, runtime: Path, what: str, args: dict[str, object]) -> None:
+        if self.wrong:
+            raise WireError(self.wrong)
+        self.asked.append((runtime.name, what, args))
+
+    async def call(self, runtime: Path, method: str, **args: object) -> object:
+        self._ask(runtime, method, args)
+        return None
+
+    async def attach(self, runtime: Path, session: int, *, take: bool, who: str) -> FakeChannel:
+        self._ask(runtime, "attach", {"session": session, "take": take, "who": who})
+        self.channels.append(FakeChannel())
+        return self.channels[-1]
+
+    async def shell(self, runtime: Path, who: str, cols: int, rows: int) -> FakeChannel:
+        self._ask(runtime, "shell", {"who": who, "size": (cols, rows)})
+        self.channels.append(FakeChannel())
+        return self.channels[-1]
 
 
 async def _quiet(*_: object) -> None:
@@ -107,15 +194,18 @@ async def _quiet(*_: object) -> None:
 class Cockpit:
     """A running application and what a person does and sees."""
 
-    def __init__(self, app: HudApp, pilot: Pilot[None], engines: list[FakeEngine]) -> None:
-        self.app, self.pilot, self.engines = app, pilot, engines
+    def __init__(self, app: HudApp, pilot: Pilot[None], engines: list[FakeEngine], wire: FakeWire) -> None:
+        self.app, self.pilot, self.engines, self.wire = app, pilot, engines, wire
 
     async def press(self, *keys: str) -> None:
         for key in keys:
-            event = events.Key(key, key if len(key) == 1 else CHARACTERS.get(key))
-            event.set_sender(self.app)
-            self.app._driver.send_message(event)
-            await _quiet()
+            await self.send(events.Key(key, key if len(key) == 1 else CHARACTERS.get(key)))
+
+    async def send(self, event: events.Event) -> None:
+        """Give the application an event as its terminal does."""
+        event.set_sender(self.app)
+        self.app._driver.send_message(event)
+        await _quiet()
 
     async def type(self, text: str) -> None:
         """Type into the prompt, at once: a key at a time costs a frame each."""
@@ -188,10 +278,12 @@ def cockpit(monkeypatch: pytest.MonkeyPatch) -> Open:
             engines.append(FakeEngine(cols, rows))
             return engines[-1]
 
-        app = HudApp(paths, engine=make, clock=lambda: NOW, poll=0, fps=0, **more)  # type: ignore[arg-type]
+        wire = FakeWire()
+        options = {"engine": make, "clock": lambda: NOW, "poll": 0, "fps": 0, "wire": wire, "who": "ada@desk"}
+        app = HudApp(paths, **(options | more))  # type: ignore[arg-type]
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
-            yield Cockpit(app, pilot, engines)
+            yield Cockpit(app, pilot, engines, wire)
 
     return opened
 

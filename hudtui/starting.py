@@ -1,0 +1,39 @@
+"""Starting `cell run` from the cockpit, on its own feet."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from cell.plain import plain
+
+
+def start_run(words: str, jobs: Path) -> str:
+    """Start `cell run WORDS --jobs-dir JOBS`; return what to tell the person.
+
+    The run outlives the cockpit. What it prints is kept in `JOBS/.hudtui-run.log`.
+    """
+    try:
+        asked = shlex.split(words)
+    except ValueError as error:
+        return f"run: {error}"
+    if not asked:
+        return "run: which task? :run TASK [-a AGENT …]"
+    if "--jobs-dir" not in asked:
+        asked += ["--jobs-dir", str(jobs)]
+    try:
+        jobs.mkdir(parents=True, exist_ok=True)
+        with (jobs / ".hudtui-run.log").open("ab") as log:
+            subprocess.Popen(
+                [sys.executable, "-m", "cell", "run", *asked],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                close_fds=True,
+            )
+    except OSError as error:
+        return f"run: {error.strerror}"
+    return plain(f"started: cell run {shlex.join(asked)}", limit=200)

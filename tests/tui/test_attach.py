@@ -1,0 +1,250 @@
+"""Sitting in the agent's terminal: who gets a key, how one leads out, and what the screen says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from cell.events import Lease
+from hudtui import actions
+from hudtui.leases import leases
+from screenshots.invented import Cast, this_process, trial
+
+from .conftest import Cockpit, FakeChannel, Open
+
+KEYS = (
+    "a", "q", "ctrl+q", "ctrl+p", "ctrl+c", "tab", "shift+tab", "escape", "f1", "f10", "ctrl+backslash",
+    "enter", "ctrl+z", "up", "pageup", "ctrl+s", "alt+x", "ctrl+left", "question_mark", "colon", "slash",
+    "1", "0", "é", "space", "backspace", "delete", "ctrl+at", "ctrl+d", "ctrl+u", "x",
+)  # fmt: skip
+
+
+async def attached(hud: Cockpit) -> FakeChannel:
+    await hud.press("a")
+    assert hud.app.captured
+    return hud.wire.channels[-1]
+
+
+async def test_every_key_goes_into_the_cell(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        assert hud.wire.asked == [("k3f9a1c", "attach", {"session": 3, "take": False, "who": "ada@desk"})]
+        await hud.press(*KEYS)
+        assert channel.typed == "".join(f"<{key}>" for key in KEYS).encode()
+        assert (hud.app.view, hud.app.captured) == ("sessions", True)
+
+
+@pytest.mark.parametrize(
+    "keys", [("f12",), ("ctrl+right_square_bracket", "d"), ("ctrl+right_square_bracket", "f12")]
+)
+async def test_the_ways_out(keys: tuple[str, ...], jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        assert "ATTACHED k3f9a1c as agent · session 3" in hud.screen
+        assert "ctrl+] d detach · F12 · agent waits · 120×36" in hud.screen
+        assert hud.footer.startswith(" ATTACHED  [detach]  F12 detach")
+        await hud.press(*keys)
+        assert channel.closed
+        assert not channel.typed
+        assert not hud.app.captured
+        assert "the keyboard is the agent's again" in hud.footer
+        await hud.press("1")
+        assert hud.app.view == "fleet", "keys are the cockpit's again"
+
+
+async def test_a_click_on_detach_leads_out(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        await hud.pilot.click("#footer", offset=(14, 0))
+        assert channel.closed
+
+
+async def test_another_click_leads_nowhere(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        await hud.pilot.click("#tabs", offset=(60, 0))
+        await hud.press("y")
+        assert (hud.app.view, channel.typed) == ("sessions", b"<y>")
+
+
+async def test_the_prefix_can_be_another_one(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs, prefix="ctrl+b") as hud:
+        channel = await attached(hud)
+        await hud.press("ctrl+right_square_bracket", "ctrl+b", "ctrl+b")
+        assert channel.typed == b"<ctrl+right_square_bracket><ctrl+b>"
+        await hud.press("ctrl+b", "d")
+        assert channel.closed
+
+
+async def test_keys_after_the_prefix(jobs: Path, cockpit: Open) -> None:
+    prefix = "ctrl+right_square_bracket"
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        await hud.press(prefix)
+        assert "d detach · z list" in hud.screen
+        await hud.press("y")
+        assert channel.typed == b"", "what means nothing after the prefix goes nowhere"
+        await hud.press(prefix, prefix)
+        assert channel.typed == b"<ctrl+right_square_bracket>"
+        table = hud.app.sessions.table
+        assert not table.display or not table.size
+        await hud.press(prefix, "z")
+        assert table.size
+        await hud.press(prefix, "question_mark")
+        assert "Keys while attached" in hud.screen
+        await hud.press("escape", "k")
+        assert channel.typed.endswith(b"<k>")
+        await hud.press(prefix, "r")
+        assert hud.wire.asked[-1][1] == "resize"
+        assert hud.wire.asked[-1][2]["session"] == 3
+        await hud.press(prefix, "n")
+        assert "no other session" in hud.footer
+        hud.engines[-1].feed(b"\n" * 300)
+        await hud.press(prefix, "left_square_bracket", "g")
+        assert hud.app.sessions.term._top == 0
+        assert "scrolling" in hud.screen
+        await hud.press("k", "j", "pageup", "G", "escape", "i")
+        assert channel.typed.endswith(b"<k><i>")
+
+
+async def test_next_session(tmp_path: Path, cockpit: Open) -> None:
+    shells = [Cast(None, [(0.1, f"shell {n}\r\n")], exit=None) for n in (1, 2)]
+    trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=shells)
+    async with cockpit(tmp_path / "jobs") as hud:
+        first = await attached(hud)
+        for key, number in (("n", 1), ("p", 2)):
+            await hud.press("ctrl+right_square_bracket", key)
+            assert hud.wire.asked[-1][2]["session"] == number
+            assert f"· session {number}" in hud.screen
+        assert first.closed
+
+
+async def test_paste_mouse_and_selection(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        await hud.send(events.Paste("x" * 1_000_000))
+        assert len(channel.typed) == 1_000_000 + len("<paste >")
+        channel.typed = b""
+        await hud.pilot.click("#sessions-term", offset=(5, 4))
+        assert channel.typed == b"", "the program does not listen to the pointer"
+        await hud.pilot.mouse_down("#sessions-term", offset=(2, 3))
+        await hud.pilot.hover("#sessions-term", offset=(9, 3))
+        event = events.MouseMove(None, 11, 5, 0, 0, 1, False, False, False)
+        await hud.send(event)
+        await hud.pilot.mouse_up("#sessions-term", offset=(9, 3))
+        assert hud.app.clipboard
+        hud.engines[-1].tracks_mouse = True
+        await hud.pilot.click("#sessions-term", offset=(5, 4))
+        assert channel.typed == b"<press 1 3,3><release 1 3,3>"
+
+
+async def test_questions_of_the_program_are_answered_only_while_we_drive(
+    tmp_path: Path, cockpit: Open
+) -> None:
+    shell = Cast(None, [(0.1, "before")], exit=None)
+    path = trial(
+        tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=[shell]
+    )
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("w")
+        hud.engines[-1].asked = b"<old answer>"
+        channel = await attached(hud)
+        assert channel.typed == b""
+        with (path / "cell/sessions/1.cast").open("a") as file:
+            file.write('[9, "o", "what are you?"]\n')
+        hud.engines[-1].asked = b"<answer>"
+        channel.print(b"more to read")
+        await hud.press("a")
+        assert channel.typed in (b"<answer><a>", b"<a><answer>")
+        assert "what are you?" in hud.screen
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "said"),
+    [
+        (None, "", "the connection to k3f9a1c was cut"),
+        (0, "", "session 3 has ended (exit 0)"),
+        (126, "refused: the verifier is running", "(exit 126) · refused: the verifier is running"),
+    ],
+)
+async def test_the_end_of_a_channel_is_said(
+    status: int | None, words: str, said: str, jobs: Path, cockpit: Open
+) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        channel.end(status, words)
+        await hud.pilot.pause()
+        assert said in hud.footer
+        assert not hud.app.captured
+        await hud.press("0")
+        assert said.partition("·")[0].strip() in hud.screen, "and it stays on the border"
+
+
+async def test_the_keyboard_of_somebody_else_is_asked_for(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        channel.end(75, "bob@desk has the keyboard, since 12:00")
+        await hud.pilot.pause()
+        assert "take the keyboard over from bob@desk" in hud.screen
+        await hud.press("escape", "a")
+        assert hud.wire.asked[-1][2]["take"] is False
+        hud.wire.channels[-1].end(75, "bob@desk has the keyboard, since 12:00")
+        await hud.pilot.pause()
+        await hud.press("j", "enter")
+        assert hud.wire.asked[-1][2]["take"] is True
+        assert hud.app.captured
+
+
+async def test_a_lease_is_shown_to_who_watches(tmp_path: Path, cockpit: Open) -> None:
+    shell = Cast(None, [(0.1, "$ ")], exit=None)
+    held = Lease(session=1, holder="bob@desk")
+    trial(
+        tmp_path / "jobs/job",
+        "task",
+        "aaaaaaa",
+        serve=this_process(),
+        phase="agent",
+        sessions=[shell],
+        happened=[held],
+    )
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("w")
+        assert "bob@desk has the keyboard · " in hud.screen
+        await hud.press("a")
+        assert not hud.wire.asked
+        assert "take the keyboard over from bob@desk" in hud.screen
+
+
+def test_leases_are_read_from_the_journal() -> None:
+    assert leases([]) == {}
+
+
+@pytest.mark.parametrize("who", ["agent", "verifier", "root"])
+async def test_a_shell_of_our_own_says_who_we_are(who: str, jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        await hud.press("s", *("j" * ["agent", "verifier", "root"].index(who)), "enter")
+        assert hud.wire.asked[-1][2]["who"] == who
+        assert f"YOUR SHELL in k3f9a1c as {who}" in hud.screen
+        channel = hud.wire.channels[-1]
+        assert channel.sizes[-1] == hud.app.sessions.term.room, "our own shell has our size"
+        channel.print(b"root@cell# ")
+        await hud.pilot.pause()
+        assert "root@cell#" in hud.screen
+        await hud.press("l", "s", "f12")
+        assert (channel.typed, channel.closed) == (b"<l><s>", True)
+        assert "root@cell#" not in hud.screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_picture(size: tuple[int, int], jobs: Path, cockpit: Open, picture) -> None:
+    async with cockpit(jobs, size=size) as hud:
+        await attached(hud)
+        picture(hud.app, f"attached_{size[0]}x{size[1]}")
+
+
+def test_the_keys_after_the_prefix_are_in_the_table() -> None:
+    assert {key for action in actions.ACTIONS if "attached" in action.views for key in action.keys} == {
+        "d", "f12", "z", "left_square_bracket", "n", "p", "r", "ctrl+right_square_bracket", "question_mark",
+    }  # fmt: skip
