@@ -27,11 +27,11 @@ class User:
     shell: str
 
 
-def hosts_file(hostname: str) -> bytes:
-    """Return `/etc/hosts` of a world that has only its loopback: localhost, and its own name.
+def hosts_file(hostname: str, peers: Iterable[tuple[str, str]] = ()) -> bytes:
+    """Return `/etc/hosts` of a world that has only its loopback: localhost, its own name, its peers.
 
-    The name is on 127.0.0.1, so that a service bound to it is found at localhost as well. Raises
-    ValueError for what is not a host name.
+    The name is on 127.0.0.1, so that a service bound to it is found at localhost as well. `peers` are
+    pairs of name and address. Raises ValueError for what is not a host name.
     """
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", hostname):
         raise ValueError(f"not a host name: {plain(hostname, limit=80)}")
@@ -41,8 +41,21 @@ def hosts_file(hostname: str) -> bytes:
         "fe00::0\tip6-localnet\n"
         "ff00::0\tip6-mcastprefix\n"
         "ff02::1\tip6-allnodes\n"
-        "ff02::2\tip6-allrouters\n" + (f"127.0.0.1\t{hostname}\n" if hostname != "localhost" else "")
+        "ff02::2\tip6-allrouters\n"
+        + (f"127.0.0.1\t{hostname}\n" if hostname != "localhost" else "")
+        + "".join(f"{address}\t{name}\n" for name, address in dict.fromkeys(peers))
     ).encode()
+
+
+def proxy_environment(port: int, direct: Iterable[str] = ()) -> dict[str, str]:
+    """Return the variables that lead programs to a proxy on the loopback (promises N2, N9).
+
+    Both spellings: curl reads only the small `http_proxy`, some read only the large ones. `direct` are
+    peers; each stands by itself in `no_proxy`, which is a literal list to most clients (FACTS).
+    """
+    way, around = f"http://127.0.0.1:{port}", ",".join(("localhost", "127.0.0.1", "::1", *direct))
+    small = {"http_proxy": way, "https_proxy": way, "no_proxy": around}
+    return small | {name.upper(): value for name, value in small.items()}
 
 
 def phase_environment(

@@ -11,17 +11,23 @@ from typing import Any
 from . import __version__, argv, kernel
 from .errors import HarnessError
 from .identity import Person
+from .peers import Peer
 from .records import CellInfo, Identity, Limit, PhaseIdentity, Process, Record
 from .sandbox import Sandbox
 
 
 class PhaseSpec(Record, frozen=True, kw_only=True):
-    """What a phase was declared to be. `key` names where its user was declared, for errors."""
+    """What a phase was declared to be. `key` names where its user was declared, for errors.
+
+    `network_used` and `allowed_hosts` are its policy, `network_key` the key of the task that decided it.
+    """
 
     user: str
     key: str
     network_declared: str
     network_used: str
+    allowed_hosts: tuple[str, ...] = ()
+    network_key: str = "environment.network_mode"
 
 
 class Spec(Record, frozen=True, kw_only=True):
@@ -47,6 +53,8 @@ class Spec(Record, frozen=True, kw_only=True):
     limits: tuple[Limit, ...] = ()
     warnings: tuple[str, ...] = ()
     unowned_sec: float = 3600.0
+    peers: tuple[Peer, ...] = ()
+    proxy_only: bool = False
 
 
 def info(

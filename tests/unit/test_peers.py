@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cell import peers
+from cell.errors import TaskError, UsageError
+from cell.peers import Peer
+
+DB = Peer(name="db", port=5432, host="127.0.0.1", target=15432)
+
+
+def test_a_peer_of_the_command_line() -> None:
+    assert peers.from_options(["DB.:5432=127.0.0.1:15432"]) == (DB,)
+    assert str(DB) == "db:5432=127.0.0.1:15432"
+    assert str(peers.parse("db:1", "[::1]:2")) == "db:1=[::1]:2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "db",
+        "db:5432",
+        "db=127.0.0.1:1",
+        "db:0=127.0.0.1:1",
+        "db:1=127.0.0.1",
+        "db:1=127.0.0.1:99999",
+        "127.0.0.1:1=127.0.0.1:1",
+        "localhost:1=127.0.0.1:1",
+        "d b:1=127.0.0.1:1",
+        "db:1=a@b:1",
+        "=",
+    ],
+)
+def test_what_is_no_peer_is_one_clear_line(text: str) -> None:
+    with pytest.raises(UsageError, match="^--peer "):
+        peers.from_options([text])
+
+
+def test_the_same_place_twice() -> None:
+    with pytest.raises(UsageError, match="db:1 is there twice"):
+        peers.from_options(["db:1=127.0.0.1:1", "db:1=127.0.0.1:2"])
+
+
+def test_a_file_beside_the_task(tmp_path: Path) -> None:
+    assert peers.load(tmp_path) == ()
+    (tmp_path / "cell.toml").write_text('[peers]\n"db:5432" = "127.0.0.1:15432"\n')
+    assert peers.load(tmp_path) == (DB,)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[peers", "cell.toml: cannot be read"),
+        ("peers = 3", "cell.toml: peers: must be a table"),
+        ("[peers]\ndb = 3", "cell.toml: peers.db: must be text"),
+        ('[peers]\ndb = "x:1"', "cell.toml: peers.db: the port is missing"),
+        ("[egress]", "cell.toml: egress: is not understood"),
+        ("# " + "x" * 70000, "cell.toml: is larger than"),
+    ],
+)
+def test_a_file_that_is_wrong_names_itself_and_the_key(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "cell.toml").write_text(text)
+    with pytest.raises(TaskError) as raised:
+        peers.load(tmp_path)
+    assert said in str(raised.value)
