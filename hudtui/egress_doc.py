@@ -123,7 +123,10 @@ def host_lines(row: HostSum, hits: Sequence[Hit]) -> list[Line]:
     found = [
         line(
             (row.host, "bold"),
-            (f"   {row.hits:,} hits, {row.denied:,} denied", "bad" if row.denied else "muted"),
+            (
+                f"   {row.hits:,} {'hit' if row.hits == 1 else 'hits'}, {row.denied:,} denied",
+                "bad" if row.denied else "muted",
+            ),
         ),
         line(),
         _fact("ports", ports),

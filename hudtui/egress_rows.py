@@ -18,7 +18,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("host", "HOST:PORT", 22, grow=3),
     Column("path", "SNI/PATH", 12, grow=3),
     Column("decision", "DECISION", 8),
-    Column("rule", "RULE", 16, grow=3),
+    Column("rule", "RULE", 20, grow=2),
     Column("status", "STATUS", 6, right=True),
     Column("sent", "↑", 5, right=True),
     Column("received", "↓", 5, right=True),
@@ -26,7 +26,14 @@ COLUMNS: tuple[Column, ...] = (
     Column("process", "PROCESS", 8, grow=1),
 )
 _NORMAL = ("time", "cell", "phase", "method", "host", "decision", "rule", "status", "received", "ms")
-_NARROW = ("time", "cell", "phase", "host", "decision", "rule")
+_NARROW: Mapping[str, Column] = {
+    "time": Column("time", "TIME", 8),
+    "cell": Column("cell", "CELL", 7),
+    "phase": Column("phase", "PHASE", 8),
+    "host": Column("host", "HOST:PORT", 20, grow=1),
+    "decision": Column("decision", "SAID", 5),
+    "rule": Column("rule", "RULE", 20),
+}
 
 HOST_COLUMNS: tuple[Column, ...] = (
     Column("host", "HOST", 20, grow=2),
@@ -46,10 +53,10 @@ def columns(width: int, *, grouped: bool = False, one_cell: bool = False) -> tup
     """Return the columns that a table of `width` cells has room for; one cell needs no CELL."""
     if grouped:
         return tuple(c for c in HOST_COLUMNS if width >= 95 or c.key in _HOST_NARROW)
-    names: tuple[str, ...]
     if width < 95:
-        names = _NARROW
-    elif width < 148:
+        return tuple(c for c in _NARROW.values() if not (one_cell and c.key == "cell"))
+    names: tuple[str, ...]
+    if width < 148:
         names = (*_NORMAL, "process") if one_cell else _NORMAL
     else:
         names = tuple(column.key for column in COLUMNS)
@@ -97,7 +104,10 @@ def rule_words(hit: Hit) -> str:
     if hit.allowed:
         return hit.rule
     reason = hit.reason.removeprefix("denied: ").removeprefix(hit.host).removeprefix(f":{hit.port}")
-    return reason.strip().removeprefix("is ") or hit.rule
+    words = reason.strip().removeprefix("is ").removeprefix(f"{hit.phase} ")
+    for tail in (" of [", " (", ", which ", "; "):
+        words = words.partition(tail)[0]
+    return words or hit.rule
 
 
 def phase_runs(phase: str) -> list[Run]:

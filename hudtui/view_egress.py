@@ -117,10 +117,10 @@ class EgressView(HudView):
 
     def _title(self) -> None:
         total = sum(self.hud.scope in (None, hit.trial) for hit in self.hud.hits.hits)
-        name = "Egress" if not self.grouped else f"Egress · {len(self.table.entries):,} hosts ·"
-        parts = [
-            f"{name} {total:,}" if len(self.hits) == total else f"{name} {len(self.hits):,} of {total:,}"
-        ]
+        count = f"{total:,}" if len(self.hits) == total else f"{len(self.hits):,} of {total:,}"
+        parts = [f"Egress {count}"]
+        if self.grouped:
+            parts.append(f"{len(self.table.entries):,} hosts")
         if self.filter_text:
             parts.append(f"/{self.filter_text}" + ("" if self.filter_on else " (off)"))
         parts += ["denied"] * self.only_denied
@@ -254,8 +254,9 @@ class EgressView(HudView):
     def act_group(self) -> None:
         """One row for each host, or for each hit."""
         self.grouped, self.sort = not self.grouped, ("", False)
-        self.table.refresh(layout=True)
         self.update()
+        if self.grouped:
+            self.table.move_to(0)
 
     def act_follow(self) -> None:
         """Go to the last hit and stay there, or stay here."""

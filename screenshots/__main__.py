@@ -18,6 +18,8 @@ SHOTS = {
     "fleet": ("j", "j", "j"),
     "sessions": ("w",),
     "verdict": ("j", "j", "j", "enter"),
+    "egress": ("4", "exclamation_mark", "k", "k", "exclamation_mark"),
+    "egress-hosts": ("4", "o"),
     "help": ("question_mark",),
 }
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cell import events, records
 from cell.records import Cause, CellInfo, Evidence, Process, TestResult, Verdict
+from screenshots import invented_egress
 
 NOW = 1796075400.0
 """The moment of all pictures: a night in November 2026, in epoch seconds."""
@@ -79,6 +80,7 @@ def trial(
         serve=serve,
         phase=phase,
         kept=kept,
+        sockets={"operator": f"/run/cell/{id_}/operator.sock"} if serve != GONE else {},
     )
     (path / "cell/cell.json").write_bytes(records.encode(info))
     _events(
@@ -344,4 +346,5 @@ def build(jobs: Path) -> Path:
         happened=(events.Intervention(principal="operator", what="typed 12 characters", session=1),),
     )
     trial(job, "pytorch-cli", "a0e7712", agent="terminus-2", phase="agent", took=240, ago=10800)
+    invented_egress.tell(job)
     return job

@@ -10,7 +10,9 @@ import pytest
 from hudtui import actions
 from hudtui.actions import ACTIONS, EVERYWHERE, MISSING, VIEWS, Action
 from hudtui.screens import DocScreen, MenuScreen, help_lines
+from hudtui.terminal import TerminalPane
 
+from . import egress_keys
 from .conftest import Cockpit, Open
 
 
@@ -30,12 +32,9 @@ def test_every_action_of_a_view_is_in_its_help(view: actions.View) -> None:
 
 
 def test_every_action_has_words_and_a_doer() -> None:
-    from hudtui.app import HudApp
-    from hudtui.view_fleet import FleetView
-    from hudtui.view_sessions import SessionsView
-    from hudtui.view_verdict import VerdictView
+    from hudtui.app import VIEW_CLASSES, HudApp
 
-    doers = {"fleet": FleetView, "sessions": SessionsView, "verdict": VerdictView, "detail": DocScreen}
+    doers = {kind.name_: kind for kind in VIEW_CLASSES} | {"detail": DocScreen}
     for action in ACTIONS:
         assert action.label
         assert action.help
@@ -89,6 +88,8 @@ async def enter(hud: Cockpit, view: str) -> None:
         await hud.press("w")
     elif view == "verdict":
         await hud.press("j", "j", "j", "enter")
+    elif view == "egress":
+        await hud.press("enter", "4")
     elif view == "detail":
         await hud.press("j", "j", "j", "y")
 
@@ -106,7 +107,9 @@ def place(hud: Cockpit) -> int:
         return screen.doc.cursor
     if front(hud) == "sessions":
         return hud.app.sessions.term._top
-    return hud.app.verdict.doc.cursor if front(hud) == "verdict" else hud.app.fleet.table.cursor
+    pane = hud.app.current.pane
+    assert not isinstance(pane, TerminalPane)
+    return pane.cursor
 
 
 async def long_session(hud: Cockpit) -> None:
@@ -343,9 +346,9 @@ async def command(hud: Cockpit) -> None:
     await hud.press("enter")
     assert front(hud) == "verdict"
     await hud.press("colon")
-    await hud.type("egress")
+    await hud.type("replay")
     await hud.press("enter")
-    assert MISSING["egress"] in hud.screen
+    assert MISSING["replay"] in hud.screen
     await hud.press("colon")
     await hud.type("fleet state:failed")
     await hud.press("enter")
@@ -407,6 +410,7 @@ for _view in VIEWS:
     if _view != "fleet":
         CHECKS[_view, "next_cell"] = CHECKS[_view, "previous_cell"] = neighbours
 CHECKS["detail", "help"] = helped
+CHECKS |= {("egress", name): check for name, check in egress_keys.CHECKS.items()}
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────
