@@ -53,7 +53,17 @@ class InterferenceWatch(AbstractContextManager["InterferenceWatch"]):
         if self._sampler:
             self._sampler.cancel()
         self._stack.close()
-        self.sent = self._signals.found(self._root) if self._root else ()
+        if not self._root:
+            return
+        crossed = self._signals.found(self._root)
+        self.sent = tuple(
+            f"{number} to the verifier's process {name!r}, {count} times, from processes of the agent"
+            if count > 1
+            else f"{number} to the verifier's process {name!r}, from a process of the agent"
+            for (number, name), count in crossed.signals.items()
+        )
+        if crossed.limits:
+            self._suspected["a process of the agent set the limits of another process"] = None
 
     @property
     def sure(self) -> bool:

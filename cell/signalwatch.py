@@ -1,5 +1,7 @@
 """Who sent which signal to whom, by the kernel's word: a trace of signals and forks, while it is entered.
 
+Also who set the limits of another process, as far as the kernel traces system calls; of whom is not said.
+
 That a process was killed can be seen; by whom cannot, once the killer has gone. The kernel's
 `signal_generate` trace point runs in the sender, and its fork records say whose child everybody is,
 however short it lived. Where they cannot be had (a container, a kernel without), `why` says so.
@@ -15,10 +17,11 @@ import platform
 import re
 import signal
 import struct
+import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,12 +33,13 @@ _SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _TRACEPOINT, _TID, _TIME, _RAW = 2, 1 << 1, 1 << 2, 1 << 10
 _TASK, _WATERMARK = 1 << 13, 1 << 14
 _FD_CLOEXEC = 8
-_SET_FILTER = 0x40082406
+_SET_FILTER, _SET_OUTPUT = 0x40082406, 0x2405
 _LOST, _EXIT, _FORK, _SAMPLE = 2, 4, 7, 9
 _RING = 1 << 17  # bytes for each processor, emptied when half full
 _MOST = 64 << 20  # bytes of records; a verifier that forks more is not watched to its end
-# Told of children that ended, by the kernel itself, by a timer: nobody meant to interfere.
-_FILTER = b"sig != 17 && code != 128 && code != -2"
+# Trace points, and what of them: nothing that tells of children that ended, or that the kernel or a timer sends.
+_SIGNALS = ("signal/signal_generate", b"sig != 17 && code != 128 && code != -2")
+_LIMITS = ("syscalls/sys_enter_prlimit64", b"pid != 0 && new_rlim != 0")
 _IGNORED, _OVERFLOW = 1, 3
 # What no process ends or stops by, unless it asked for it.
 _HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH}
@@ -62,15 +66,26 @@ class Signal:
     name: str
 
 
-def crossings(
-    events: Iterable[Fork | Signal], senders: Collection[int], root: int
-) -> tuple[tuple[str, str, int], ...]:
-    """Return which signals came from `senders` or their children to `root` or its children.
+@dataclass(frozen=True)
+class Limited:
+    """Process `sender` set a limit of another process, whose pid is its own world's."""
 
-    Each is (signal's name, target's name, how often). Pure.
-    """
+    time: int
+    sender: int
+
+
+@dataclass(frozen=True)
+class Crossings:
+    """What came from the senders: signals as (signal's name, target's name) → how often, and limits."""
+
+    signals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    limits: int = 0
+
+
+def crossings(events: Iterable[Fork | Signal | Limited], senders: Collection[int], root: int) -> Crossings:
+    """Return which signals came from `senders` or their children to `root` or its children. Pure."""
     theirs, tree = set(senders), {root}
-    found: Counter[tuple[str, str]] = Counter()
+    found, limits = Counter[tuple[str, str]](), 0
     for event in sorted(events, key=lambda event: event.time):
         if isinstance(event, Fork):
             # a pid that is used again belongs to whom it belongs now
@@ -79,9 +94,11 @@ def crossings(
                     family |= {event.pid, event.tid}
                 elif event.pid != root:
                     family -= {event.pid, event.tid}
+        elif isinstance(event, Limited):
+            limits += event.sender in theirs
         elif event.sender in theirs and event.target in tree and event.number not in _HARMLESS:
             found[_name(event.number), event.name] += 1
-    return tuple((number, name, count) for (number, name), count in found.items())
+    return Crossings(found, limits)
 
 
 def _name(number: int) -> str:
@@ -101,10 +118,11 @@ class SignalWatch:
         self.why = ""
         self.intact = True
         self._ask, self._senders = senders, frozenset[int]()
-        self._rings: list[tuple[int, mmap.mmap]] = []
+        self._descriptors: list[int] = []
+        self._rings: list[mmap.mmap] = []
         self._records: list[bytes] = []
         self._size = 0
-        self._fields: dict[str, tuple[int, int]] = {}
+        self._points: dict[int, _Point] = {}
 
     def __enter__(self) -> Self:
         if not self._ask():  # nobody there who could, or whose children could
@@ -120,56 +138,59 @@ class SignalWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for _, ring in self._rings:
+        for ring in self._rings:
             self._drain(ring)
         self._close()
 
-    def found(self, root: int) -> tuple[str, ...]:
-        """Return, after the end, one line for each kind of signal the senders sent to `root`'s family."""
-        crossed = crossings(self._events(), self._senders, root)
-        return tuple(
-            f"{number} to the verifier's process {name!r}, {count} times, from processes of the agent"
-            if count > 1
-            else f"{number} to the verifier's process {name!r}, from a process of the agent"
-            for number, name, count in crossed
-        )
+    def found(self, root: int) -> Crossings:
+        """Return, after the end, what the senders did to the family of `root`."""
+        return crossings(self._events(), self._senders, root)
 
     def _open(self) -> None:
-        tracing = kernel.detached("tracefs")
-        try:
-            folder = "events/signal/signal_generate"
-            number = int(_read(tracing, f"{folder}/id"))
-            layout = _read(tracing, f"{folder}/format").decode("ascii", "replace")
-        finally:
-            os.close(tracing)
-        for name, offset, size in re.findall(r"(\w+)(?:\[\d+\])?;\s+offset:(\d+);\s+size:(\d+)", layout):
-            self._fields[name] = int(offset), int(size)
-        attributes = struct.pack(
-            "=IIQQQQQII",
-            *(_TRACEPOINT, 112, number, 1, _TID | _TIME | _RAW, 0, _TASK | _WATERMARK, _RING // 2, 0),
-        ).ljust(112, b"\0")
         call = _SYS_PERF_EVENT_OPEN.get(platform.machine())
         if call is None:
             raise OSError(f"not known on {platform.machine()}")
+        tracing = kernel.detached("tracefs")
+        try:
+            wanted = [_layout(tracing, *_SIGNALS)]
+            with suppress(OSError):
+                wanted.append(_layout(tracing, *_LIMITS))
+        finally:
+            os.close(tracing)
+        self._points = {point.number: point for point in wanted}
         for cpu in _processors():
+            ring = self._ring(call, cpu, wanted)
+            asyncio.get_running_loop().add_reader(self._descriptors[-len(wanted)], self._drain, ring)
+
+    def _ring(self, call: int, cpu: int, wanted: Sequence[_Point]) -> mmap.mmap:
+        """Open the trace points on a processor; all write into the ring of the first."""
+        first = -1
+        for point in wanted:
+            attributes = struct.pack(
+                "=IIQQQQQII",
+                *(_TRACEPOINT, 112, point.number, 1, _TID | _TIME | _RAW, 0),
+                *((_TASK if first < 0 else 0) | _WATERMARK, _RING // 2, 0),
+            ).ljust(112, b"\0")
             descriptor = kernel.check(
                 _libc.syscall(call, attributes, -1, cpu, -1, _FD_CLOEXEC), "perf_event_open"
             )
-            try:
-                kernel.check(_libc.ioctl(descriptor, ctypes.c_ulong(_SET_FILTER), _FILTER), "the filter")
-                ring = mmap.mmap(descriptor, mmap.PAGESIZE + _RING)
-            except OSError:
-                os.close(descriptor)
-                raise
-            self._rings.append((descriptor, ring))
-            asyncio.get_running_loop().add_reader(descriptor, self._drain, ring)
+            self._descriptors.append(descriptor)
+            kernel.check(_libc.ioctl(descriptor, ctypes.c_ulong(_SET_FILTER), point.filter), "the filter")
+            if first < 0:
+                first = descriptor
+                self._rings.append(mmap.mmap(first, mmap.PAGESIZE + _RING))
+            else:
+                kernel.check(_libc.ioctl(descriptor, ctypes.c_ulong(_SET_OUTPUT), first), "the ring")
+        return self._rings[-1]
 
     def _close(self) -> None:
-        for descriptor, ring in self._rings:
-            asyncio.get_running_loop().remove_reader(descriptor)
+        for ring in self._rings:
             ring.close()
+        for descriptor in reversed(self._descriptors):
+            asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
         self._rings.clear()
+        self._descriptors.clear()
 
     def _drain(self, ring: mmap.mmap) -> None:
         """Take what is in a ring; its head and tail count bytes since the beginning."""
@@ -185,7 +206,7 @@ class SignalWatch:
         else:
             self._records.append(data)
 
-    def _events(self) -> Iterator[Fork | Signal]:
+    def _events(self) -> Iterator[Fork | Signal | Limited]:
         for data in self._records:
             at = 0
             while at < len(data):
@@ -196,25 +217,46 @@ class SignalWatch:
                     pid, parent, tid, _, time = struct.unpack_from("=IIIIQ", body)
                     yield Fork(time, pid, tid, parent)
                 elif kind == _SAMPLE:
-                    yield from self._signal(body)
+                    yield from self._sample(body)
                 elif kind == _LOST:
                     self.intact = False
 
-    def _signal(self, body: bytes) -> Iterator[Signal]:
+    def _sample(self, body: bytes) -> Iterator[Signal | Limited]:
         sender, tid, time = struct.unpack_from("=IIQ", body)
         raw = body[20:]
+        point = self._points.get(int.from_bytes(raw[:2], sys.byteorder))
+        if point is None:
+            return
 
         def number(name: str) -> int:
-            offset, size = self._fields[name]
-            return int.from_bytes(raw[offset : offset + size], "little", signed=True)
+            offset, size = point.fields[name]
+            return int.from_bytes(raw[offset : offset + size], sys.byteorder, signed=True)
 
         if number("common_pid") != tid:
             # numbers of another pid namespace: who is meant cannot be told
             self.why, self.intact = "it is not the machine's own pid namespace", False
+        elif "comm" not in point.fields:
+            yield Limited(time, sender)
         elif number("result") not in (_IGNORED, _OVERFLOW):
-            offset, size = self._fields["comm"]
+            offset, size = point.fields["comm"]
             name = raw[offset : offset + size].split(b"\0")[0].decode("utf-8", "replace")
             yield Signal(time, sender, number("sig"), number("pid"), name)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A trace point: its number, what of it, and where its fields are (offset, size)."""
+
+    number: int
+    filter: bytes
+    fields: dict[str, tuple[int, int]]
+
+
+def _layout(tracing: int, name: str, condition: bytes) -> _Point:
+    layout = _read(tracing, f"events/{name}/format").decode("ascii", "replace")
+    found = re.findall(r"(\w+)(?:\[\d+\])?;\s+offset:(\d+);\s+size:(\d+)", layout)
+    fields = {name: (int(offset), int(size)) for name, offset, size in found}
+    return _Point(int(_read(tracing, f"events/{name}/id")), condition, fields)
 
 
 def _read(folder: int, path: str) -> bytes:

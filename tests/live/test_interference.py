@@ -62,7 +62,7 @@ def test_a_busy_agent_that_leaves_the_verifier_alone_is_not_accused(cell: LiveCe
     [
         "sleep 9 & kill -9 $!; wait\n",
         "timeout 0.2 sleep 9\n",
-        "timeout -s STOP 0.2 sleep 0.4; pkill -CONT sleep\n",
+        "sh -c 'sleep 0.4; kill -CONT $PPID' & kill -STOP $$\n",
         "sh -c 'kill -STOP $$' & sleep 0.3; kill -CONT $!\n",
         "kill -9 $$\n",
     ],
@@ -109,13 +109,17 @@ def test_who_could_act_is_everybody_but_pid_1(cell: LiveCell) -> None:
     assert len(interference.agents(World)) == 1  # type: ignore[arg-type]
 
 
+def signals(events: list[Fork | Signal], senders: set[int], root: int) -> dict[tuple[str, str], int]:
+    return dict(crossings(events, senders, root).signals)
+
+
 def test_who_is_whose_follows_the_forks_and_a_pid_used_again() -> None:
     kill = Signal(50, 12, 9, 31, "sleep")
-    forks = [Fork(10, 30, 30, 5), Fork(20, 31, 31, 30), Fork(30, 12, 12, 11)]
-    assert crossings([kill, *forks], {11}, 30) == (("SIGKILL", "sleep", 1),)
-    assert crossings([kill, *forks], {99}, 30) == ()
+    forks: list[Fork | Signal] = [Fork(10, 30, 30, 5), Fork(20, 31, 31, 30), Fork(30, 12, 12, 11)]
+    assert signals([kill, *forks], {11}, 30) == {("SIGKILL", "sleep"): 1}
+    assert signals([kill, *forks], {99}, 30) == {}
     again = Fork(40, 12, 12, 30)  # the killer's pid is now a child of the verifier's
-    assert crossings([kill, *forks, again], {11}, 30) == ()
-    thread = [Fork(25, 31, 32, 31), Signal(50, 12, 15, 32, "python")]
-    assert crossings([*forks, *thread], {11}, 30) == (("SIGTERM", "python", 1),)
-    assert crossings([*forks, Signal(50, 12, 28, 31, "vim")], {11}, 30) == ()
+    assert signals([kill, *forks, again], {11}, 30) == {}
+    thread: list[Fork | Signal] = [Fork(25, 31, 32, 31), Signal(50, 12, 15, 32, "python")]
+    assert signals([*forks, *thread], {11}, 30) == {("SIGTERM", "python"): 1}
+    assert signals([*forks, Signal(50, 12, 28, 31, "vim")], {11}, 30) == {}
