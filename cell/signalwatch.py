@@ -37,7 +37,7 @@ _SET_FILTER, _SET_OUTPUT = 0x40082406, 0x2405
 _LOST, _EXIT, _FORK, _SAMPLE = 2, 4, 7, 9
 _RING = 1 << 17  # bytes for each processor, emptied when half full
 _MOST = 64 << 20  # bytes of records; a verifier that forks more is not watched to its end
-# Trace points, and what of them: nothing that tells of children that ended, or that the kernel or a timer sends.
+# Trace points, and what of them: not what the kernel itself or a timer sends, nor news of children.
 _SIGNALS = ("signal/signal_generate", b"sig != 17 && code != 128 && code != -2")
 _LIMITS = ("syscalls/sys_enter_prlimit64", b"pid != 0 && new_rlim != 0")
 _IGNORED, _OVERFLOW = 1, 3
@@ -186,11 +186,13 @@ class SignalWatch:
     def _close(self) -> None:
         for ring in self._rings:
             ring.close()
-        for descriptor in reversed(self._descriptors):
-            asyncio.get_running_loop().remove_reader(descriptor)
-            os.close(descriptor)
         self._rings.clear()
-        self._descriptors.clear()
+        loop = asyncio.get_running_loop()
+        for descriptor in self._descriptors:
+            loop.remove_reader(descriptor)
+        # the kernel waits for all processors before a trace point is gone: tens of milliseconds
+        loop.run_in_executor(None, _close_all, self._descriptors)
+        self._descriptors = []
 
     def _drain(self, ring: mmap.mmap) -> None:
         """Take what is in a ring; its head and tail count bytes since the beginning."""
@@ -257,6 +259,11 @@ def _layout(tracing: int, name: str, condition: bytes) -> _Point:
     found = re.findall(r"(\w+)(?:\[\d+\])?;\s+offset:(\d+);\s+size:(\d+)", layout)
     fields = {name: (int(offset), int(size)) for name, offset, size in found}
     return _Point(int(_read(tracing, f"events/{name}/id")), condition, fields)
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in reversed(descriptors):
+        os.close(descriptor)
 
 
 def _read(folder: int, path: str) -> bytes:
