@@ -39,6 +39,15 @@ def script(name: str, *args: object) -> str:
     return _UNPACK.format(name=name, args=shlex.join(map(str, args)))
 
 
+def linger(cell: LiveCell, name: str, *args: object) -> None:
+    """Start a program in the background of the agent's world, where it stays when the phase is over."""
+    command = f"mkdir -p /opt/bench && tar -xC /opt/bench && (nohup python3 /opt/bench/{name}.py {shlex.join(map(str, args))}"
+    assert (
+        cell.ssh_bytes(f"{command} </dev/null >/dev/null 2>/opt/bench/errors &)", input=bundle()).returncode
+        == 0
+    )
+
+
 def told(done: subprocess.CompletedProcess[bytes]) -> Any:
     assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return json.loads(done.stdout)
