@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from textual.app import ComposeResult, SystemCommand
 from textual.containers import Container
@@ -30,6 +32,17 @@ class HudApp(Operating):
     CSS_PATH = "hud.tcss"
     TITLE = "hudtui"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-normal"), (180, "-wide")]  # noqa: RUF012
+
+    def __init__(
+        self,
+        paths: Iterable[Path | str],
+        *,
+        start_session: int | None = None,
+        take: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(paths, **options)
+        self._start_session, self._take = start_session, take
 
     def compose(self) -> ComposeResult:
         """Header, view bar, views, prompt, footer."""
@@ -60,8 +73,20 @@ class HudApp(Operating):
         if self._start_filter and (wrong := self.fleet.set_filter(self._start_filter)):
             self.flash(wrong)
         self.fleet.pane.focus()
+        if self._start_session is not None:
+            self.call_after_refresh(self._attach_first, self._start_session)
         if self._poll:
             self.set_interval(self._poll, self._look_again)
+
+    def _attach_first(self, number: int) -> None:
+        """Begin in the terminal that was asked for, in the one trial there is."""
+        trials = self.snapshot.trials
+        if len(trials) != 1:
+            self.flash(f"attach: {len(trials)} cells are here; --attach is about one")
+            return
+        self.scope = trials[0].path
+        self.go("sessions")
+        self.sessions.attach_number(trials[0], number, take=self._take)
 
     def on_resize(self) -> None:
         """What has room changes with the size."""

@@ -17,7 +17,7 @@ from hudtui.leases import Held, leases
 from hudtui.operating import Operating, refusal, runtime_of
 from hudtui.screens import DocScreen, help_lines
 from hudtui.views import HudView
-from hudtui.wire import TAKEN, Channel, Ending, Who, WireError
+from hudtui.wire import OCCUPIED, TAKEN, Channel, Ending, Who, WireError
 
 _FRAME: dict[str, str] = {"agent": "", "verifier": "-verifier", "root": "-root"}
 
@@ -72,16 +72,21 @@ class Attaching(HudView):
             )
         elif not session.tty:
             self.hud.flash(f"attach: {session.name} has no terminal, only pipes; s opens a shell beside it")
-        elif not take and (held := self.held(trial, session.n)) is not None:
-            self._ask_take(trial, session, f"{held.holder}, since {ago(self.hud.clock() - held.since)}")
+        elif not take and self.held(trial, session.n) is not None:
+            self._ask_take(trial, session, self.held_words(trial, session.n))
         else:
             self.run_worker(self._take(trial, session, take), exclusive=True, group="attach")
+
+    def attach_number(self, trial: Trial, number: int, *, take: bool = False) -> None:
+        """Take the keyboard of session `number`."""
+        found = [each for each in self.running_terminals(trial) if each.n == number]
+        self.attach(trial, found[0] if found else None, take=take)
 
     def _ask_take(self, trial: Trial, session: Session, words: str) -> None:
         self.operating.confirm(
             "The keyboard is taken",
             "only watch",
-            f"take the keyboard over from {words}",
+            f"take it over: {words}",
             lambda: self.attach(trial, session, take=True),
         )
 
@@ -152,8 +157,9 @@ class Attaching(HudView):
         self.hud.show_footer()
         if self.told:
             self.hud.flash(self.told)
-        if event.ending.status == TAKEN and not event.asked and self.screen.is_active:
-            self._ask_take(attached.trial, attached.session, event.ending.words or "somebody else")
+        if event.ending.status == OCCUPIED and not event.asked and self.screen.is_active:
+            words = event.ending.words.partition(";")[0] or "somebody else has it"
+            self._ask_take(attached.trial, attached.session, words)
 
     def _ending(self, attached: Attached, ending: Ending, asked: bool) -> str:
         what = "your shell" if attached.own else f"session {attached.session.n}"
@@ -161,8 +167,8 @@ class Attaching(HudView):
             return f"detached from {what}" + ("" if attached.own else ": the keyboard is the agent's again")
         if ending.status is None:
             return f"detached: the connection to {attached.trial.id} was cut; nothing was lost"
-        if ending.status == TAKEN:
-            return f"detached: {ending.words}" if ending.words else "detached: the keyboard was taken over"
+        if ending.status in (TAKEN, OCCUPIED):
+            return f"detached: {ending.words.partition(';')[0] or 'the keyboard is taken'}"
         words = f" · {ending.words}" if ending.words else ""
         return f"{what} has ended (exit {ending.status}){words}"
 

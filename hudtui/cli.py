@@ -12,7 +12,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
     made = argparse.ArgumentParser(
         prog="hudtui",
-        description="A read-only cockpit for rollouts: a jobs folder, a job or a trial, Harbor's or ours.",
+        description="A cockpit for rollouts: a jobs folder, a job or a trial, Harbor's or ours.",
     )
     made.add_argument(
         "paths",
@@ -20,7 +20,11 @@ def parser() -> argparse.ArgumentParser:
         nargs="*",
         help="jobs folder, job or trial (default: ./jobs; may not exist yet)",
     )
-    made.add_argument("--read-only", action="store_true", help="only look; all that this version does")
+    made.add_argument("--read-only", action="store_true", help="only look: nothing reaches into a cell")
+    made.add_argument(
+        "--attach", metavar="N", type=int, help="take the keyboard of session N of the one trial"
+    )
+    made.add_argument("--take", action="store_true", help="with --attach: also from whoever has it")
     made.add_argument("--filter", metavar="TEXT", default="", help="start with this filter on Fleet")
     made.add_argument("--light", action="store_true", help="the light theme")
     made.add_argument("--version", action="version", version=f"hudtui {__version__}")
@@ -39,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from hudtui.look import DARK, LIGHT
 
     app = HudApp(
-        asked.paths or ["jobs"], theme=LIGHT.name if asked.light else DARK.name, start_filter=asked.filter
+        asked.paths or ["jobs"],
+        theme=LIGHT.name if asked.light else DARK.name,
+        start_filter=asked.filter,
+        read_only=asked.read_only,
+        start_session=asked.attach,
+        take=asked.take,
     )
     app.run()
     return app.return_code or 0

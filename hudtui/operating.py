@@ -16,7 +16,7 @@ from cell.trials import Trial
 from cell.trials_files import inner, load_object
 from hudtui.navigation import Navigating
 from hudtui.screens import MenuScreen
-from hudtui.starting import start_run
+from hudtui.starting import start_cell, start_run
 from hudtui.wire import Wire, WireError
 from hudtui.wire_ssh import SshWire
 
@@ -27,7 +27,6 @@ _DONE = {
     "release": "released: it goes when it has finished",
     "stop": "stopped",
     "finish": "the agent phase is over; it is graded now",
-    "grade": "graded",
 }
 
 
@@ -95,6 +94,8 @@ class Operating(Navigating):
             try:
                 if (runtime := runtime_of(trial)) is None:
                     raise WireError("its record names no socket")
+                if method in ("pause", "continue", "finish"):
+                    args = {"who": self.who, **args}
                 await self.wire.call(runtime, method, **args)
                 done += 1
             except WireError as error:
@@ -161,7 +162,7 @@ class Operating(Navigating):
             if how == "again" and not trial.kept:
                 self.flash(f"grade: {trial.id} is not kept; H keeps a running cell")
             elif not self.refused(trial, "grade"):
-                self.ask_cell(trial, "grade")
+                self.flash(start_cell(["grade", trial.path], Path(trial.path).parent.parent))
         else:
             self.flash("grade: that is not in this version")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cell.plain import plain
@@ -23,11 +24,16 @@ def start_run(words: str, jobs: Path) -> str:
         return "run: which task? :run TASK [-a AGENT …]"
     if "--jobs-dir" not in asked:
         asked += ["--jobs-dir", str(jobs)]
+    return start_cell(["run", *asked], jobs)
+
+
+def start_cell(words: Sequence[str], jobs: Path) -> str:
+    """Start `cell WORDS`; as `start_run`."""
     try:
         jobs.mkdir(parents=True, exist_ok=True)
         with (jobs / ".hudtui-run.log").open("ab") as log:
             subprocess.Popen(
-                [sys.executable, "-m", "cell", "run", *asked],
+                [sys.executable, "-m", "cell", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -35,5 +41,5 @@ def start_run(words: str, jobs: Path) -> str:
                 close_fds=True,
             )
     except OSError as error:
-        return f"run: {error.strerror}"
-    return plain(f"started: cell run {shlex.join(asked)}", limit=200)
+        return f"{words[0]}: {error.strerror}"
+    return plain(f"started: cell {shlex.join(words)}", limit=200)

@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 Who = Literal["agent", "verifier", "root"]
 TAKEN = 75
-"""The exit status that says that somebody else has the keyboard, or took it."""
+OCCUPIED = 76
+"""The exit statuses of a channel that say that somebody took our keyboard, or has it already."""
 
 
 class WireError(Exception):

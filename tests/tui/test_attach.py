@@ -166,6 +166,7 @@ async def test_questions_of_the_program_are_answered_only_while_we_drive(
     [
         (None, "", "the connection to k3f9a1c was cut"),
         (0, "", "session 3 has ended (exit 0)"),
+        (75, "bob@desk took the keyboard of session 3", "detached: bob@desk took the keyboard of session 3"),
         (126, "refused: the verifier is running", "(exit 126) · refused: the verifier is running"),
     ],
 )
@@ -185,12 +186,12 @@ async def test_the_end_of_a_channel_is_said(
 async def test_the_keyboard_of_somebody_else_is_asked_for(jobs: Path, cockpit: Open) -> None:
     async with cockpit(jobs) as hud:
         channel = await attached(hud)
-        channel.end(75, "bob@desk has the keyboard, since 12:00")
+        channel.end(76, "bob@desk has the keyboard of session 3 since 12:00; --take takes it")
         await hud.pilot.pause()
-        assert "take the keyboard over from bob@desk" in hud.screen
+        assert "take it over: bob@desk has the keyboard" in hud.screen
         await hud.press("escape", "a")
         assert hud.wire.asked[-1][2]["take"] is False
-        hud.wire.channels[-1].end(75, "bob@desk has the keyboard, since 12:00")
+        hud.wire.channels[-1].end(76, "bob@desk has the keyboard of session 3 since 12:00; --take takes it")
         await hud.pilot.pause()
         await hud.press("j", "enter")
         assert hud.wire.asked[-1][2]["take"] is True
@@ -214,7 +215,7 @@ async def test_a_lease_is_shown_to_who_watches(tmp_path: Path, cockpit: Open) ->
         assert "bob@desk has the keyboard · " in hud.screen
         await hud.press("a")
         assert not hud.wire.asked
-        assert "take the keyboard over from bob@desk" in hud.screen
+        assert "take it over: bob@desk has the keyboard" in hud.screen
 
 
 def test_leases_are_read_from_the_journal() -> None:
