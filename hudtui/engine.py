@@ -88,6 +88,15 @@ class TerminalEngine(Protocol):
     def cursor(self) -> Cursor | None:
         """Return the cursor when it is shown and within the viewport."""
 
+    def forget(self) -> None:
+        """Keep no rows above the screen from now on; snapshots are small then."""
+
+    def snapshot(self) -> bytes | None:
+        """Return the whole state; None in the middle of an escape sequence."""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Become what a `snapshot` was, its size included, without rows above the screen."""
+
     def close(self) -> None:
         """Free what the engine holds; nothing may be called afterwards."""
 

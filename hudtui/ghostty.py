@@ -20,6 +20,7 @@ from rich.color import Color
 from rich.style import Style
 
 from hudtui.engine import Cursor, Row
+from hudtui.ghostty_frames import Frames
 from hudtui.ghostty_hands import Hands
 
 SCROLLBACK_BYTES = 256 << 20
@@ -59,7 +60,7 @@ def _bits() -> _Bits:
     return _Bits()
 
 
-class GhosttyEngine(Hands):
+class GhosttyEngine(Hands, Frames):
     """One terminal. `scrollback` is the most lines kept above the screen."""
 
     def __init__(self, cols: int, rows: int, *, scrollback: int = SCROLLBACK_LINES) -> None:

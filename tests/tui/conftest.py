@@ -44,6 +44,7 @@ class FakeEngine:
         self.text = ""
         self.fed: list[bytes] = []
         self.closed = False
+        self.remembers = True
         self.tracks_mouse = False
         self.asked = b""
         self._found = 1 << 30
@@ -110,6 +111,17 @@ class FakeEngine:
         self._found = (before or rows)[0 if (step > 0) == bool(before) else -1]
         self.scroll_to(min(self._found, self.history))
         return True
+
+    def forget(self) -> None:
+        self.remembers = False
+
+    def snapshot(self) -> bytes | None:
+        return f"{self.cols}x{self.rows}\n{self.text}".encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        size, _, self.text = snapshot.decode().partition("\n")
+        cols, _, rows = size.partition("x")
+        self.resize(int(cols), int(rows))
 
     def close(self) -> None:
         assert not self.closed
