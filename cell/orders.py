@@ -1,0 +1,118 @@
+"""What a proxy's conversation (`wire`) wants done, as values: record, dial, send, close, or step aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cell.heads import Request
+from cell.hosts import Host
+from cell.policy import Decision
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt to leave, as it is recorded. Host and method are empty for what was not understood."""
+
+    method: str
+    host: Host
+    port: int
+    path: str
+    allowed: bool
+    rule: str
+    reason: str
+    address_class: str = ""
+    status: int = 0
+
+
+@dataclass(frozen=True)
+class Dial:
+    """Find and vet an address, record the attempt, and connect; `reached` or `failed` must follow.
+
+    `again`: the attempt is recorded, only the connection is to be made once more.
+    """
+
+    attempt: Attempt
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """Record the attempt: it was refused, or it goes over the connection to the origin that is there."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True)
+class ToClient:
+    """Send bytes to the client."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ToOrigin:
+    """Send bytes to the origin."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Over:
+    """The attempt recorded last has ended: bytes from and to the client, and what went wrong, if anything."""
+
+    status: int
+    sent: int
+    received: int
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class CloseOrigin:
+    """Drop the connection to the origin."""
+
+
+@dataclass(frozen=True)
+class CloseClient:
+    """Close the client's connection once all is sent; with `cut` at once, so that it sees bytes missing."""
+
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """From now on pass bytes on unread, these first. Its caller says when it is over.
+
+    `hello`: a TLS client has to ask for this host by name.
+    """
+
+    to_origin: bytes
+    to_client: bytes
+    status: int
+    sent: int
+    received: int
+    hello: Host | None = None
+
+
+Command = Dial | Record | ToClient | ToOrigin | Over | CloseOrigin | CloseClient | Tunnel
+
+
+def attempt(request: Request, decision: Decision) -> Attempt:
+    """Return what is recorded of a request and what was decided about it."""
+    other = request.claimed and not _same(request.claimed.lower(), request)
+    return Attempt(
+        request.method,
+        request.host,
+        request.port,
+        request.path,
+        decision.allowed,
+        decision.rule,
+        f"{decision.reason}; its Host header names another host" if other else decision.reason,
+        decision.address_class,
+        0 if decision.allowed else 403,
+    )
+
+
+def _same(claimed: str, request: Request) -> bool:
+    return claimed in {request.host.at(request.port), request.host.bracketed} or (
+        claimed.removesuffix(".") == request.host.text
+    )
