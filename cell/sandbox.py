@@ -106,8 +106,11 @@ class Sandbox:
         terminal: tuple[int, int] | None = None,
         view: Sequence[tuple[str, int]] = (),
         no_core: bool = False,
+        probe: bool = False,
     ) -> Child:
         """Start the first of `commands` that can be executed; its first word is an absolute path.
+
+        `probe` executes none, but writes what a process there sees (`launcher.probe`) to its output.
 
         Give either `stdio` (three descriptors, lent) or `terminal` (rows, columns). `view` puts
         detached mounts at paths that only this process's tree sees.
@@ -123,6 +126,7 @@ class Sandbox:
             "tty": list(terminal) if terminal else None,
             "view": [path for path, _ in view],
             "no_core": no_core,
+            "probe": probe,
             "oom_score_adj": None,
             "who": {
                 "uid": who.uid,
