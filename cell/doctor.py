@@ -7,15 +7,20 @@ line with its remedy, and one sentence at the end.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cell.child import StartFailed, Who
+from cell.errors import CellError, HarnessError
 from cell.machine import Facts, Launch, probe, try_launch
 from cell.plain import plain
+from cell.sandbox import Plan, hold
 
 # Said in words in the last sentence, so the names are written once.
 ROOT: Final = "root"
@@ -31,6 +36,7 @@ JOBS: Final = "jobs folder"
 TERMINAL: Final = "terminal"
 
 REQUIRED: Final = (ROOT, BWRAP, NAMESPACES, LAUNCH, KERNEL, OVERLAY, JOBS)
+_SECONDS: Final = 30.0  # for one sandbox; it takes milliseconds
 SPACE_NEEDED: Final = 200 << 20  # bytes: below this a trial can hardly be recorded
 SPACE_WANTED: Final = 2 << 30  # bytes: an image's filesystem and some overlays
 
@@ -167,7 +173,20 @@ def _terminal(facts: Facts) -> Check:
         return Check(TERMINAL, None, f"encoding {facts.encoding}", "export LC_ALL=C.UTF-8")
     if not facts.colours:
         return Check(TERMINAL, None, "no colours", "export TERM=xterm-256color, if the terminal has them")
-    return Check(TERMINAL, True, f"{facts.colours}, {facts.encoding.lower()}")
+    found = f"{facts.colours}, {facts.encoding.lower()}"
+    able = facts.abilities
+    if not able.answered:
+        return Check(
+            TERMINAL, None, f"{found}; it does not say what it can do", "all is reached by plain keys"
+        )
+    if not able.mouse:
+        return Check(TERMINAL, None, f"{found}, no mouse", "all is reached by keys")
+    keys = (
+        "keyboard protocol: every key is told apart"
+        if able.keyboard
+        else "no keyboard protocol: ctrl+i is tab, ctrl+m is enter"
+    )
+    return Check(TERMINAL, True, f"{found}, mouse, {keys}")
 
 
 def ready(checks: Sequence[Check]) -> bool:
@@ -212,7 +231,39 @@ def size(count: int) -> str:
     return f"{count >> 10} kB"
 
 
-def checks(jobs: Path, *, launch: Launch = try_launch) -> tuple[Check, ...]:
+def launch_session(bwrap: str) -> str:
+    """Hold a sandbox as a cell does and run one command in it; see `Launch`.
+
+    The root is this machine's own, and nothing is written to it. Without root no cell is held, so then
+    it is tried with bubblewrap alone.
+    """
+    if os.geteuid() != 0:
+        return try_launch(bwrap)
+    try:
+        asyncio.run(_one_session())
+    except (CellError, StartFailed, OSError, TimeoutError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+async def _one_session() -> None:
+    # a flag of the machine's own root that no sandbox may take away
+    set_id = () if os.statvfs("/").f_flag & os.ST_NOSUID else ("/",)
+    plan = Plan("/", "doctor", suid_mounts=set_id)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        async with asyncio.timeout(_SECONDS), hold(plan) as sandbox:
+            commands = [[path] for path in ("/bin/true", "/usr/bin/true")]
+            who = Who(0, 0, (0,))
+            child = sandbox.spawn(commands, who=who, env={}, cwd="/", stdio=(null, null, null))
+            ended = await child.ended
+    finally:
+        os.close(null)
+    if ended.code != 0:
+        raise HarnessError(f"a command in it ended with {ended.code or ended.signal_name}")
+
+
+def checks(jobs: Path, *, launch: Launch = launch_session) -> tuple[Check, ...]:
     """Look at this machine and judge it. `jobs` is where trial folders would go; it need not exist.
 
     `launch` starts one sandbox as a session would and takes it down; it returns why it cannot, or "".
@@ -220,7 +271,7 @@ def checks(jobs: Path, *, launch: Launch = try_launch) -> tuple[Check, ...]:
     return judge(probe(jobs, launch))
 
 
-def main_doctor(args: argparse.Namespace, *, launch: Launch = try_launch) -> int:
+def main_doctor(args: argparse.Namespace, *, launch: Launch = launch_session) -> int:
     """Run `cell doctor`. `args` may have `jobs_dir` (a path) and `json` (a flag).
 
     Returns the exit status: 0 when a cell can be made here, else 2.

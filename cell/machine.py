@@ -21,12 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cell.terminalprobe import Abilities, ask
+
 # Starts one sandbox with this bubblewrap and takes it down: why it cannot be had, or "" when it can.
 Launch = Callable[[str], str]
 
 _OPENAT2: Final = 437  # the same number on every architecture, as all system calls since 5.0
 _FSMOUNT: Final = 432
 _SO_PEERPIDFD: Final = 77
+ABLE: Final = Abilities(answered=True, mouse=True, keyboard=True, true_colour=True)
 _SECONDS: Final = 20.0  # for each thing that is tried
 
 
@@ -58,6 +61,7 @@ class Facts:
     terminal: bool = True
     colours: str = "truecolor"
     encoding: str = "utf-8"
+    abilities: Abilities = ABLE
 
 
 def probe(jobs: Path, launch: Launch) -> Facts:
@@ -65,6 +69,7 @@ def probe(jobs: Path, launch: Launch) -> Facts:
     bwrap = shutil.which("bwrap") or ""
     engine, engine_failure = _engine()
     near = _nearest(jobs)
+    abilities = ask(0, 1) if sys.stdout.isatty() else Abilities()
     return Facts(
         root=os.geteuid() == 0,
         bwrap=bwrap,
@@ -88,8 +93,12 @@ def probe(jobs: Path, launch: Launch) -> Facts:
         jobs_failure=_why_not_writable(near),
         space=shutil.disk_usage(near).free,
         terminal=sys.stdout.isatty(),
-        colours=_colours(os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")),
+        colours=_colours(
+            os.environ.get("TERM", ""),
+            "truecolor" if abilities.true_colour else os.environ.get("COLORTERM", ""),
+        ),
         encoding=locale.getpreferredencoding(False),
+        abilities=abilities,
     )
 
 

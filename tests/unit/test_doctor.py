@@ -29,6 +29,7 @@ from cell.doctor import (
     summary,
 )
 from cell.machine import Facts
+from cell.terminalprobe import Abilities
 
 GOOD = Facts()
 CASES: list[tuple[dict[str, object], str, bool | None, str]] = [
@@ -59,6 +60,9 @@ CASES: list[tuple[dict[str, object], str, bool | None, str]] = [
     ({"terminal": False}, TERMINAL, None, "cockpit"),
     ({"encoding": "ANSI_X3.4-1968"}, TERMINAL, None, "C.UTF-8"),
     ({"colours": ""}, TERMINAL, None, "TERM"),
+    ({"abilities": Abilities()}, TERMINAL, None, "plain keys"),
+    ({"abilities": Abilities(answered=True)}, TERMINAL, None, "reached by keys"),
+    ({"abilities": Abilities(answered=True, mouse=True)}, TERMINAL, True, ""),
 ]
 
 
@@ -98,6 +102,15 @@ def test_a_good_machine_has_nothing_to_mend() -> None:
 def test_one_sentence_sums_it_up(found: dict[str, object], said: str) -> None:
     assert summary(judge(facts(**found))) == said
     assert render(judge(facts(**found))).endswith("\n" + said)
+
+
+def test_what_the_keyboard_cannot_tell_apart_is_said() -> None:
+    found = {
+        keyboard: judge(facts(abilities=Abilities(answered=True, mouse=True, keyboard=keyboard)))[-1].found
+        for keyboard in (True, False)
+    }
+    assert "every key" in found[True]
+    assert "ctrl+i is tab" in found[False]
 
 
 def test_every_remedy_stands_below_its_line() -> None:
