@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import trials
 from .errors import UsageError
+from .outcome import read_info
 from .serve import RUNTIME
 
 
@@ -69,4 +70,5 @@ def runtime_of(trial: trials.Trial) -> Path:
         raise UsageError(
             f"the cell {trial.id} ({trial.task}) has ended; only its records are left, in {trial.path}"
         )
-    return RUNTIME / trial.id
+    info = read_info(Path(trial.path))
+    return RUNTIME / (info.cell if info is not None else trial.id)

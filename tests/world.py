@@ -44,7 +44,8 @@ class LiveCell:
     """A cell that runs. `stop` ends it and says with which status it exited."""
 
     def __init__(self, trial: Path, **overrides: Any) -> None:
-        self.id = secrets.token_hex(4)[:7]
+        _, named, self.id = trial.name.rpartition("__")
+        self.id = self.id if named else secrets.token_hex(4)[:7]
         self._pin = -1
         self.trial = trial
         self.runtime = RUNTIME / self.id
@@ -215,7 +216,7 @@ def make_cell(tmp_path: Path) -> Iterator[Callable[..., LiveCell]]:
         for name in ("agent_phase", "verifier_phase"):
             if isinstance(overrides.get(name), str):
                 overrides[name] = phase(overrides[name])
-        made.append(LiveCell(tmp_path / f"trial{len(made)}", **overrides))
+        made.append(LiveCell(tmp_path / f"trial{len(made)}__{secrets.token_hex(4)[:7]}", **overrides))
         return made[-1].begin() if begun else made[-1]
 
     yield make
