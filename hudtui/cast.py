@@ -89,7 +89,7 @@ class Feed(Protocol):
         """True once after the file was replaced by a shorter one: the engine must start afresh."""
 
 
-class _Tail:
+class Tail:
     """The next bytes of a file that grows, vanishes and comes back."""
 
     def __init__(self, path: Path) -> None:
@@ -99,6 +99,7 @@ class _Tail:
         self._restarted = False
 
     def take(self, limit: int) -> bytes:
+        """Return up to `limit` more bytes; empty at the end, or while there is no such file."""
         flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
             fd = os.open(self.path, flags)
@@ -121,7 +122,13 @@ class _Tail:
         return data
 
     @property
+    def restarting(self) -> bool:
+        """Whether the file was replaced by a shorter one, and nobody has asked yet."""
+        return self._restarted
+
+    @property
     def restarted(self) -> bool:
+        """See `Feed`."""
         was, self._restarted = self._restarted, False
         return was
 
@@ -130,7 +137,7 @@ class CastFeed:
     """Follows an asciicast. `plain` is for sessions without a terminal: their lines end in LF alone."""
 
     def __init__(self, path: Path, *, plain: bool = False) -> None:
-        self._tail = _Tail(path)
+        self._tail = Tail(path)
         self._parser = CastParser()
         self._plain = plain
         self.marks: list[CastEvent] = []
@@ -138,14 +145,14 @@ class CastFeed:
     def poll(self, limit: int) -> Iterator[Step]:
         """See `Feed`."""
         data = self._tail.take(limit)
-        if self._tail._restarted:
+        if self._tail.restarting:
             self._parser = CastParser()
             self.marks.clear()
         printed: list[str] = []
         for event in self._parser.feed(data):
             if event.kind == "o":
                 printed.append(event.data)
-            elif event.kind == "r" and (size := _size(event.data)):
+            elif event.kind == "r" and (size := size_of(event.data)):
                 if printed:
                     yield self._feed("".join(printed))
                     printed = []
@@ -175,7 +182,7 @@ class RawFeed:
     """Follows raw bytes: a tmux pane's as they are, with `plain` a program's output of bare LF lines."""
 
     def __init__(self, path: Path, *, plain: bool = False) -> None:
-        self._tail = _Tail(path)
+        self._tail = Tail(path)
         self._plain = plain
 
     def poll(self, limit: int) -> Iterator[Step]:
@@ -194,7 +201,7 @@ class RawFeed:
         return self._tail.restarted
 
 
-def _size(text: str) -> tuple[int, int] | None:
+def size_of(text: str) -> tuple[int, int] | None:
     """Read `COLSxROWS`; None unless both are sizes that a terminal can have."""
     cols, times, rows = text.partition("x")
     if not (times and cols.isascii() and cols.isdigit() and rows.isascii() and rows.isdigit()):
