@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit live fix bench screenshots constraints clean
+.PHONY: help setup demo test check unit live fresh fix bench screenshots constraints clean
 
 BIN  := .venv/bin
 ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=CI,CELL_MUST_WORK,COLORTERM,TERM,LANG,LC_ALL)
@@ -41,6 +41,9 @@ unit: setup  ## the tests that need no root
 
 live: setup  ## the tests that make real cells
 	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider tests/live $(ARGS)
+
+fresh: setup  ## README's two commands in a fresh clone, everything installed anew (minutes)
+	$(ROOT) env CELL_FRESH=1 $(BIN)/python -m pytest -p no:cacheprovider tests/fresh $(ARGS)
 
 fix: setup  ## format, and mend what the linter can
 	$(BIN)/ruff format .

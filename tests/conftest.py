@@ -18,6 +18,8 @@ import pytest
 
 from cell.machine import probe
 
+# It installs everything anew, and would run `make test` from `make test`: `make fresh` asks for it.
+collect_ignore = [] if os.environ.get("CELL_FRESH") == "1" else ["fresh"]
 MUST_WORK = os.environ.get("CELL_MUST_WORK") == "1"
 
 
@@ -67,9 +69,7 @@ def leftovers(base: Path) -> list[str]:
             continue  # torn or odd on purpose: a test of bad input
         if started(serve.get("pid")) == serve.get("start"):
             left.append(f"cell serve {serve['pid']} of {file}")
-        worlds |= {
-            space["inode"]: file for space in spaces if space["kind"] == "pid" and not space["shared"]
-        }
+        worlds |= {space["inode"]: file for space in spaces if space["kind"] == "pid" and not space["shared"]}
     for entry in Path("/proc").iterdir():
         if worlds and entry.name.isdecimal() and (inode := pid_namespace(entry)) in worlds:
             # A number that is free again is given to the next namespace, another test's say: what began
