@@ -29,12 +29,10 @@ class Check(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Expected:
-    """What a phase's process is to see: `listeners` are `ADDRESS:PORT`, `words` name the harness."""
+    """What a phase's process is to see; `words` name the harness."""
 
     identity: Identity
     phase: PhaseIdentity
-    listeners: tuple[str, ...]
-    resolver: str
     words: tuple[str, ...]
 
 
@@ -109,11 +107,11 @@ class _Judge:
         routes = self._text("/proc/net/route").splitlines()[1:]
         yield self._line("routes beyond lo", routes, [])
         listening = listeners(self._text("/proc/net/tcp"))
-        missing = [one for one in self.expected.listeners if one not in listening]
-        wanted = ", ".join(self.expected.listeners) or "none of ours"
+        missing = [one for one in self.expected.identity.ends.listeners if one not in listening]
+        wanted = ", ".join(self.expected.identity.ends.listeners) or "none of ours"
         yield self._line("listeners", ", ".join(listening), wanted, ok=not missing)
         resolver = self._text("/etc/resolv.conf").strip()
-        yield self._line("resolver", resolver, self.expected.resolver)
+        yield self._line("resolver", resolver, self.expected.identity.ends.resolver)
 
     def _files(self) -> Iterable[Check]:
         yield self._line("/tests", self._text("tests"), "absent", ok=self._text("tests") == "!2")

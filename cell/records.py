@@ -77,6 +77,22 @@ class Limit(Record, frozen=True, kw_only=True):
     why: str = ""
 
 
+class Ends(Record, frozen=True, kw_only=True):
+    """What stands in the world's own network: ends of the ways out, made inside and used outside.
+
+    `listeners` are `ADDRESS:PORT` of ours that listen; `peers` say `NAME:PORT at ADDRESS`. `transparent`:
+    every TCP connection is brought to the way out, also of programs that know no proxy; where it was
+    wanted and the kernel has it not, `refused` says what the kernel said.
+    """
+
+    listeners: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+    transparent: bool = False
+    ipv6: bool = False
+    resolver: str = ""
+    refused: tuple[str, ...] = ()
+
+
 class Identity(Record, frozen=True, kw_only=True):
     """What the world is made of, as found at the start."""
 
@@ -92,6 +108,7 @@ class Identity(Record, frozen=True, kw_only=True):
     phases: tuple[PhaseIdentity, ...] = ()
     limits: tuple[Limit, ...] = ()
     notes: tuple[str, ...] = ()
+    ends: Ends = Ends()
 
 
 class Held(Record, frozen=True, kw_only=True):

@@ -46,6 +46,12 @@ def look() -> dict[str, bytes]:
     return found
 
 
+def packed(found: dict[str, bytes]) -> bytes:
+    """Return keys and values one after the other, each behind its length in four bytes."""
+    pieces = [piece for key, value in found.items() for piece in (key.encode(), value)]
+    return b"".join(len(piece).to_bytes(4, "big") + piece for piece in pieces)
+
+
 def _failed(error: OSError) -> bytes:
     return b"!%d" % (error.errno or 0)
 

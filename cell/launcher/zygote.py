@@ -18,7 +18,7 @@ from typing import Any
 from . import net
 from .holding import Holder
 from .join import drop, join, reset_signals
-from .probe import look
+from .probe import look, packed
 from .syscalls import (
     CLONE_NEWNET,
     CLONE_NEWUSER,
@@ -188,7 +188,7 @@ class Zygote(Holder):
             drop(who, self.filter)
             channel.send(b"S%d" % view_inode)
             if request["probe"]:
-                write_all(1, marshal.dumps(look()))
+                write_all(1, packed(look()))
                 os._exit(0)
             stage = b"exec"
             for command in commands:

@@ -4,7 +4,7 @@ import pytest
 
 from cell import fidelity
 from cell.fidelity import Expected
-from cell.records import Identity, Namespace, PhaseIdentity
+from cell.records import Ends, Identity, Namespace, PhaseIdentity
 
 PHASE = PhaseIdentity(
     phase="agent",
@@ -26,8 +26,9 @@ IDENTITY = Identity(
     ),
     uid_map=((0, 0, 4294967295),),
     gid_map=((0, 0, 4294967295),),
+    ends=Ends(listeners=("127.0.0.1:3128",), resolver="nameserver 127.0.0.1"),
 )
-EXPECTED = Expected(IDENTITY, PHASE, ("127.0.0.1:3128",), "nameserver 127.0.0.1", ("hudtui", "/srv/jobs"))
+EXPECTED = Expected(IDENTITY, PHASE, ("hudtui", "/srv/jobs"))
 STATUS = (
     b"Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t27 1000 \n"
     b"CapEff:\t0000000000000000\nCapBnd:\t00000000a80425fb\nNoNewPrivs:\t0\nSeccomp:\t2\n"

@@ -1,0 +1,80 @@
+"""Looking at a living world from inside, as each phase's user, and judging what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from . import fidelity
+from .fidelity import Check, Expected
+from .identity import Person
+from .records import CellInfo
+from .sandbox import StartFailed
+from .workspace import Workspace
+
+_PATIENCE = 20.0  # seconds
+_LARGEST = 32 << 20  # bytes that a look may bring
+# What names the harness, wherever it stands. The paths of this cell are added.
+_WORDS = ("hudtui", "bwrap", "bubblewrap", "cell.service", "cell.serve", "CELL_")
+
+
+async def inspect(workspace: Workspace, info: CellInfo) -> tuple[Check, ...]:
+    """Return the fidelity lines of both phases. A look that fails is a line that failed."""
+    lines: list[Check] = []
+    words = (*_WORDS, str(Path(info.task_path)), str(workspace.folder), str(Path(__file__).parent))
+    for phase in info.identity.phases:
+        person = workspace.people[phase.phase]
+        try:
+            saw = await asyncio.wait_for(_look(workspace, person), _PATIENCE)
+        except (StartFailed, TimeoutError, OSError, ValueError, EOFError) as error:
+            lines.append(fidelity.failed(phase.phase, str(error) or type(error).__name__))
+            continue
+        expected = Expected(info.identity, phase, words)
+        lines += fidelity.judge(saw, expected)
+    return tuple(lines)
+
+
+async def _look(workspace: Workspace, person: Person) -> dict[str, bytes]:
+    out, end = os.pipe2(os.O_CLOEXEC)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    child = None
+    try:
+        child = workspace.sandbox.spawn(
+            [["probe"]], who=person.who, env={}, cwd="/", stdio=(null, end, null), probe=True
+        )
+        os.close(end)
+        end = -1
+        data = await asyncio.to_thread(_all, out)
+        await child.started
+        await child.ended
+    finally:
+        for descriptor in (out, end, null):
+            if descriptor >= 0:
+                os.close(descriptor)
+        if child is not None and not child.ended.done():
+            child.kill()
+    return _unpacked(data)
+
+
+def _all(descriptor: int) -> bytes:
+    data = b""
+    while len(data) < _LARGEST and (piece := os.read(descriptor, 1 << 16)):
+        data += piece
+    return data
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    """Return what `launcher.probe.packed` put together. Raises ValueError for what was cut off."""
+    pieces, at = list[bytes](), 0
+    while at < len(data):
+        size, at = int.from_bytes(data[at : at + 4], "big"), at + 4
+        if len(data) < at + size:
+            raise ValueError("the look was cut off")
+        pieces.append(data[at : at + size])
+        at += size
+    if not pieces or len(pieces) % 2:
+        raise ValueError("the look was cut off")
+    return {
+        key.decode("utf-8", "replace"): value for key, value in zip(pieces[::2], pieces[1::2], strict=True)
+    }
