@@ -251,32 +251,36 @@ def _filter(refused: list[str]) -> bool:
     """Bring every TCP connect to elsewhere to the listener; drop all that is neither TCP nor loopback.
 
     In nft's words: `chain in { type filter hook prerouting priority mangle; }` with
-    `meta l4proto tcp ip daddr != 127.0.0.0/8 tproxy ip to 127.0.0.1:3128`, its twin for IPv6, and
+    `meta l4proto tcp ip daddr != 127.0.0.0/8 tproxy ip to 127.0.0.1:3128 accept`, the same with
+    `reject with tcp reset` for when nobody listens any more, their twins for IPv6, and
     `chain out { type filter hook output priority raw; ip daddr 127.0.0.0/8 accept; … drop; }`.
     """
+    # before 5.9 nothing is rejected that early: then a dead way out is a connect that waits
+    number = _load_ruleset(resets=True) and _load_ruleset(resets=False)
+    return _said(refused, "nftables tproxy", number)
+
+
+def _load_ruleset(*, resets: bool) -> int:
     family_key, protocol_key = 15, 16
-    tcp = bytes([socket.IPPROTO_TCP])
+    tcp = [_meta(protocol_key), _compare(bytes([socket.IPPROTO_TCP]))]
     # where the destination stands in the header, and what of it is loopback
     places = {socket.AF_INET: (16, b"\x7f"), socket.AF_INET6: (24, _V6_LOOPBACK)}
     rules: list[tuple[bytes, list[bytes]]] = []
     for family, loopback in _FAMILIES:
         offset, head = places[family]
-        of_family = [_meta(family_key), _compare(bytes([family]))]
-        destination = _payload(offset, len(head))
-        caught = [
-            *of_family,
-            _meta(protocol_key),
-            _compare(tcp),
-            destination,
-            _compare(head, equal=False),
-            _load(1, loopback),
-            # registers are 16 bytes wide: 2 is the one after an IPv6 address
-            _load(2, struct.pack(">H", WAY_PORT)),
-            _expression(b"tproxy", _attribute(1, _be(family)), _attribute(2, _be(1)), _attribute(3, _be(2))),
-        ]
-        rules.append((_IN, caught))
-        rules.append((_OUT, [*of_family, destination, _compare(head), _verdict(1)]))
-    rules.append((_OUT, [_meta(protocol_key), _compare(tcp), _verdict(1)]))
+        of_family = [_meta(family_key), _compare(bytes([family])), _payload(offset, len(head))]
+        elsewhere = [*of_family, _compare(head, equal=False), *tcp]
+        # registers are 16 bytes wide: 2 is the one after an IPv6 address
+        target = [_load(1, loopback), _load(2, struct.pack(">H", WAY_PORT))]
+        steer = _expression(
+            b"tproxy", _attribute(1, _be(family)), _attribute(2, _be(1)), _attribute(3, _be(2))
+        )
+        rules.append((_IN, [*elsewhere, *target, steer, _verdict(1)]))
+        if resets:
+            reset = _expression(b"reject", _attribute(1, _be(1)), _attribute(2, b"\0"))
+            rules.append((_IN, [*elsewhere, reset]))
+        rules.append((_OUT, [*of_family, _compare(head), _verdict(1)]))
+    rules.append((_OUT, [*tcp, _verdict(1)]))
     rules.append((_OUT, [_verdict(0)]))
 
     def message(kind: int, flags: int, *parts: bytes) -> tuple[int, int, bytes]:
@@ -293,4 +297,4 @@ def _filter(refused: list[str]) -> bool:
         named = _attribute(1, _TABLE_NAME) + _attribute(2, chain)
         messages.append(message(6, _APPEND, named, _nest(4, *expressions)))
     messages.append((17, 0, batch))
-    return _said(refused, "nftables tproxy", _ask(_NETLINK_NETFILTER, messages))
+    return _ask(_NETLINK_NETFILTER, messages)
