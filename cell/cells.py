@@ -30,7 +30,8 @@ def known(paths: list[Path]) -> list[trials.Trial]:
     """Return the trials below `paths`, and the living ones of this machine."""
     folders = dict.fromkeys(str(path) for path in living())
     for path in paths:
-        roots = trials.discover(path)
+        # one trial has one name, whether it is found by a relative path, a link, or as a living one
+        roots = trials.discover(path.resolve())
         folders.update(dict.fromkeys(roots.trials))
         for job in roots.jobs:
             folders.update(dict.fromkeys(trial.path for trial in trials.read_job(job).trials))
