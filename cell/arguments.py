@@ -95,6 +95,13 @@ def parser() -> argparse.ArgumentParser:
     _beside_the_agent(command)
     _inside(command)
     _handing_on(command)
+    commanded = command(
+        "commands",
+        "List what ran in a cell or trial: each command with its user, time and exit status.",
+        cell=True,
+        examples="  cell commands abc\n  cell commands abc --json | jq -r 'select(.exit != 0) | .command'",
+    )
+    commanded.add_argument("--output", action="store_true", help="with what each printed")
     command("doctor", "Tell what this machine can do, each line with its remedy.")
     return whole
 

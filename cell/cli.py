@@ -32,6 +32,7 @@ _COMMANDS = {
     "run": running.run,
     "plan": looking.plan,
     "ls": looking.ls,
+    "commands": looking.commands,
     "doctor": looking.doctor,
     "stop": operating.stop,
     "keep": operating.keep,

@@ -117,6 +117,7 @@ class Desk:
     async def _grade(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         if by == "operator" and self.world.graded:
             self.world.intervened(by, "graded again")
+        await self.world.clear()
         grading = await visitor.verify(
             self.world,
             blob,

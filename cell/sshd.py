@@ -2,7 +2,8 @@
 
 A principal is proved by its key *and* by the socket it came in on. `agent` opens sessions; the
 others get the `control` subsystem (JSON requests, `control`) and `watch N`; an operator, besides, a
-shell of their own and `attach N [--take] [--who NAME]`, which lends a session's keyboard (`driving`).
+shell of their own and `attach N [--take] [--who NAME]`, which lends a session's keyboard (`driving`), and
+connections to the world's loopback (`forwarding`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, cast, get_args
 import asyncssh
 from asyncssh.misc import SoftEOFReceived
 
-from . import control, driving, kernel
+from . import control, driving, forwarding, kernel
 from .errors import CellError, Refused
 from .gate import Grant
 from .grants import Granted, Grants
@@ -46,6 +47,7 @@ class _Door(asyncssh.SSHServer):
         self._key, self._grants = key, grants
         self._granted: Granted | None = None
         self._cut: Callable[[], None] = lambda: None
+        self._ports: set[int] = set()
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Turn away whoever lives in a sandbox, whatever its uid and keys (attack 114)."""
@@ -83,6 +85,15 @@ class _Door(asyncssh.SSHServer):
         if self._granted is not None:
             self._granted.cuts.add(self._cut)
             self._conn.set_extra_info(grant=self._granted.grant)
+
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> Awaitable[asyncssh.SSHTCPSession[bytes]]:
+        """Lead an operator to a port of the world's loopback (`ssh -L`, `ssh -W`)."""
+        grant = self._granted.grant if self._granted else None
+        return forwarding.forward(
+            self.workspace, self.principal, dest_host, dest_port, grant=grant, known=self._ports
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

@@ -61,6 +61,7 @@ class Workspace:
     kept: bool = False
     human: bool = False
     sessions: dict[int, Session] = field(default_factory=dict)
+    forwards: set[Callable[[], None]] = field(default_factory=set)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
     _count: int = 0
@@ -150,6 +151,14 @@ class Workspace:
         await self.resume("cell")  # those who wait are told that the phase is over
         for session in list(self.sessions.values()):
             session.stop("sealed")
+        await self.quiet()
+
+    async def clear(self) -> None:
+        """Have everybody leave: an operator's shell or tunnel must not be there while the verifier judges."""
+        for session in list(self.sessions.values()):
+            session.stop("the verifier begins")
+        for cut in list(self.forwards):
+            cut()
         await self.quiet()
 
     async def pause(self, by: str, *, freeze: bool) -> None:

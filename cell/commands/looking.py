@@ -1,10 +1,12 @@
-"""Commands that look and change nothing: plan, ls, doctor."""
+"""Commands that look and change nothing: plan, ls, commands, doctor."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
+
+import msgspec
 
 from cell import cells
 from cell.plain import plain
@@ -62,6 +64,24 @@ def ls(args: argparse.Namespace) -> int:
             cause = f"{trial.cause} {trial.certainty}".strip()
             task, agent = plain(trial.task, limit=40), plain(trial.agent, limit=20)
             say(f"{trial.id:<8} {trial.state:<9} {score:>5}  {task:<28} {agent:<10} {cause}")
+    return 0
+
+
+def commands(args: argparse.Namespace) -> int:
+    """List what ran in a cell or trial."""
+    from cell.trials_commands import read
+
+    trial = cells.find(args.cell, Path(args.jobs_dir))
+    for row in read(Path(trial.path), alive=trial.alive):
+        if args.json:
+            say(json.dumps({"trial": trial.path, **msgspec.to_builtins(row)}))
+            continue
+        how = "…" if row.running else (row.signal or ("?" if row.exit is None else str(row.exit)))
+        took = "" if row.ms is None else f"{row.ms / 1000:.1f}s"
+        said = row.command or ("a terminal" if row.tty else "a shell")
+        say(f"{row.name:<5} {row.principal:<9} {row.user:<10} {how:>5} {took:>8}  {plain(said, limit=200)}")
+        for line in row.output if args.output else ():
+            say(f"      {line}")
     return 0
 
 
