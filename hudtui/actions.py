@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 View = Literal[
     "fleet", "sessions", "commands", "egress", "identity", "verdict", "replay", "detail", "attached"
 ]
-VIEWS: tuple[View, ...] = ("fleet", "sessions", "egress", "verdict")
+VIEWS: tuple[View, ...] = ("fleet", "sessions", "commands", "egress", "verdict")
 EVERYWHERE: tuple[View, ...] = (*VIEWS, "detail")
 
 
@@ -31,8 +31,9 @@ _FLEET: tuple[View, ...] = ("fleet",)
 _SESSIONS: tuple[View, ...] = ("sessions",)
 _VERDICT: tuple[View, ...] = ("verdict",)
 _EGRESS: tuple[View, ...] = ("egress",)
-_INSIDE: tuple[View, ...] = ("sessions", "egress", "verdict")
-_LISTS: tuple[View, ...] = ("fleet", "sessions", "egress", "verdict", "detail")
+_COMMANDS: tuple[View, ...] = ("commands",)
+_INSIDE: tuple[View, ...] = ("sessions", "commands", "egress", "verdict")
+_LISTS: tuple[View, ...] = ("fleet", "sessions", "commands", "egress", "verdict", "detail")
 _FILTERED: tuple[View, ...] = ("fleet", "egress")
 _DETAIL: tuple[View, ...] = ("detail",)
 _ATTACHED: tuple[View, ...] = ("attached",)
@@ -43,13 +44,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "open", "open what the line names", _VERDICT, 1),
     Action("open", ("enter",), "watch", "look at the session", _SESSIONS, 1),
     Action("open", ("enter",), "detail", "what is known of the hit; of a host: its hits", _EGRESS, 1),
+    Action("open", ("enter",), "detail", "all that is known of the command, and its output", _COMMANDS, 1),
+    Action("watch", ("w",), "watch", "its terminal, under Sessions", _COMMANDS, 2),
     Action("watch", ("w",), "watch", "the cell's terminals, read-only", ("fleet", "verdict"), 2),
     Action("back", ("escape",), "back", "clear the filter first, then go back"),
     Action("close", ("escape", "q"), "close", "back to where you were", _DETAIL, 1),
     Action("scope_all", ("0",), "all", "look at all cells", palette=True),
     Action("view_fleet", ("1",), "Fleet", "the table of cells"),
     Action("view_sessions", ("2",), "Sessions", "terminals and outputs"),
-    Action("view_commands", ("3",), "Commands", "not in this version"),
+    Action("view_commands", ("3",), "Commands", "what was run, and what it printed"),
     Action("view_egress", ("4",), "Egress", "every attempt to leave, and what decided"),
     Action("view_identity", ("5",), "Identity", "not in this version"),
     Action("view_verdict", ("6",), "Verdict", "reward, causes, tests, timeline"),
@@ -84,7 +87,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FILTERED, 5
     ),
-    Action("search", ("slash",), "search", "find a text", ("sessions", "verdict", "detail"), 5),
+    Action("search", ("slash",), "search", "find a text", ("sessions", "commands", "verdict", "detail"), 5),
     Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FILTERED),
     Action("match_next", ("n",), "next match", "the next match of the filter or search", _LISTS),
     Action("match_previous", ("N",), "match before", "the match before", _LISTS),
@@ -148,7 +151,6 @@ SHOWN = {
 """How a key is written on the screen, where that differs from its name."""
 
 MISSING: dict[str, str] = {
-    "commands": "3 Commands: no record of tool calls is kept by this version; sessions are under 2",
     "identity": "5 Identity: recorded in cell/cell.json (y shows it); this version has no screen for it yet",
     "replay": "7 Replay: this version watches (2, g for the first byte); seeking in time comes later",
 }

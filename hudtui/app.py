@@ -16,13 +16,14 @@ from hudtui.chrome import Bar, Tabs, attached_runs
 from hudtui.operating import Operating
 from hudtui.prompt import Prompt
 from hudtui.selecting import SelectingPane
+from hudtui.view_commands import CommandsView
 from hudtui.view_egress import EgressView
 from hudtui.view_fleet import FleetView
 from hudtui.view_sessions import SessionsView
 from hudtui.view_verdict import VerdictView
 from hudtui.views import HudView
 
-VIEW_CLASSES: tuple[type[HudView], ...] = (FleetView, SessionsView, EgressView, VerdictView)
+VIEW_CLASSES: tuple[type[HudView], ...] = (FleetView, SessionsView, CommandsView, EgressView, VerdictView)
 """The views that this version has; each knows its own name."""
 
 

@@ -149,10 +149,10 @@ class Attaching(HudView):
                 self.term.set_class(False, name)
         if attached is None:
             return
-        self.told = self._ending(attached, event.ending, event.asked)
         if attached.own:
             self.term.watch_session(None)
         self.hud.look()
+        self.told = self._ending(attached, event.ending, event.asked)
         self.retitle()
         self.hud.show_footer()
         if self.told:

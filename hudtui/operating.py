@@ -117,8 +117,8 @@ class Operating(Navigating):
             self.ask_cell(trial, method)
             return
         options = (
-            ("wait", "its new requests wait; the deadline stops"),
-            ("freeze", "and its processes stand still"),
+            ("wait", "wait · what it asks for next waits, and so does its deadline"),
+            ("freeze", "freeze · its processes stand still as well"),
         )
         self.choose(
             f"Pause {trial.id}", options, lambda how: self.ask_cell(trial, "pause", freeze=how == "freeze")

@@ -175,6 +175,15 @@ class SessionsView(Attaching):
         if self.term.session is not None:
             self.term.focus()
 
+    def choose_session(self, n: int) -> None:
+        """Look at session `n`, if it is there."""
+        found = [
+            row.session.path for row in self.table.entries if isinstance(row, Row) and row.session.n == n
+        ]
+        if found:
+            self.table.show(self.table.entries, keep=found[0])
+            self._watch()
+
     def act_attach(self) -> None:
         """Take the keyboard of the chosen session."""
         row = self.table.current
@@ -193,7 +202,7 @@ class SessionsView(Attaching):
 
     def act_search(self) -> None:
         """Ask what to find."""
-        self.hud.ask("search", self.term.sought)
+        self.hud.ask("search")
 
     def act_match_next(self) -> None:
         """Go to the next, older place of what was sought."""

@@ -17,6 +17,7 @@ SIZES = ((80, 24), (120, 40), (200, 60))
 SHOTS = {
     "fleet": ("j", "j", "j"),
     "sessions": ("w",),
+    "commands": ("enter", "3", "k"),
     "verdict": ("j", "j", "j", "enter"),
     "egress": ("4", "exclamation_mark", "k", "k", "exclamation_mark"),
     "egress-hosts": ("4", "o"),

@@ -12,7 +12,7 @@ from hudtui.actions import ACTIONS, EVERYWHERE, MISSING, VIEWS, Action
 from hudtui.screens import DocScreen, MenuScreen, help_lines
 from hudtui.terminal import TerminalPane
 
-from . import egress_keys
+from . import egress_keys, reaching_keys
 from .conftest import Cockpit, Open
 
 
@@ -35,6 +35,7 @@ def test_every_action_has_words_and_a_doer() -> None:
     from hudtui.app import VIEW_CLASSES, HudApp
 
     doers = {kind.name_: kind for kind in VIEW_CLASSES} | {"detail": DocScreen}
+    doers["attached"] = doers["sessions"]
     for action in ACTIONS:
         assert action.label
         assert action.help
@@ -59,7 +60,8 @@ def does(view: str, *names: str) -> Callable[[Check], Check]:
 
 
 def test_every_action_of_every_view_is_checked() -> None:
-    wanted = {(view, action.name) for action in ACTIONS for view in action.views}
+    # What the keys after the prefix do is tested with a keyboard of somebody's: test_attach.
+    wanted = {(view, action.name) for action in ACTIONS for view in action.views if view != "attached"}
     assert set(CHECKS) == wanted
 
 
@@ -90,6 +92,8 @@ async def enter(hud: Cockpit, view: str) -> None:
         await hud.press("j", "j", "j", "enter")
     elif view == "egress":
         await hud.press("enter", "4")
+    elif view == "commands":
+        await hud.press("enter", "3")
     elif view == "detail":
         await hud.press("j", "j", "j", "y")
 
@@ -116,6 +120,8 @@ async def long_session(hud: Cockpit) -> None:
     if front(hud) == "sessions":
         hud.engines[-1].feed(b"\n" * 300)
         hud.app.sessions.term.follow(True)
+    elif front(hud) == "commands":
+        await reaching_keys.many(hud)
 
 
 MOVES = {
@@ -410,6 +416,7 @@ for _view in VIEWS:
     if _view != "fleet":
         CHECKS[_view, "next_cell"] = CHECKS[_view, "previous_cell"] = neighbours
 CHECKS["detail", "help"] = helped
+CHECKS |= reaching_keys.CHECKS
 CHECKS |= {("egress", name): check for name, check in egress_keys.CHECKS.items()}
 
 
@@ -543,6 +550,26 @@ async def _(hud: Cockpit) -> None:
 async def _(hud: Cockpit) -> None:
     await hud.press("d")
     assert "principal" in hud.screen
+
+
+@does("sessions", "search", "match_next", "match_previous")
+async def _(hud: Cockpit) -> None:
+    term = hud.app.sessions.term
+    hud.engines[-1].feed(b"".join(b"line %d\n" % n for n in range(300)))
+    await hud.press("slash")
+    await hud.type("line 28")
+    await hud.press("enter")
+    assert "line 289" in hud.screen
+    first = hud.engines[-1]._found
+    await hud.press("n")
+    assert hud.engines[-1]._found < first
+    await hud.press("N")
+    assert hud.engines[-1]._found == first
+    await hud.press("slash")
+    term.sought = ""
+    await hud.type("zzzz")
+    await hud.press("enter")
+    assert "not in what this session printed" in hud.footer
 
 
 @does("sessions", "follow")
