@@ -161,6 +161,18 @@ class DrivenPane(SelectingPane):
             self.channel.write(answers)
         return worked
 
+    def _end(self) -> int:
+        """As `TerminalPane`; while we type, the cursor is always in sight."""
+        end = super()._end()
+        if self.captured and self.engine is not None and self._cursor is not None:
+            width, left = self.content_size.width, self._left
+            if not left <= self._cursor.x < left + width:
+                half = self._cursor.x - width // 2
+                self._left = max(0, min(half, self.engine.cols - width)) if self.engine.cols > width else 0
+                self._redraw()
+            return min(end, self.engine.history + self._cursor.y)
+        return end
+
     def on_resize(self) -> None:
         """Our own shell follows the pane."""
         if self._own is not None and self.channel is not None:

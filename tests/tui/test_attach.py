@@ -9,6 +9,7 @@ from textual import events
 
 from cell.events import Lease
 from hudtui import actions
+from hudtui.engine import Cursor
 from hudtui.leases import leases
 from screenshots.invented import Cast, this_process, trial
 
@@ -249,3 +250,19 @@ def test_the_keys_after_the_prefix_are_in_the_table() -> None:
     assert {key for action in actions.ACTIONS if "attached" in action.views for key in action.keys} == {
         "d", "f12", "z", "left_square_bracket", "n", "p", "r", "ctrl+right_square_bracket", "question_mark",
     }  # fmt: skip
+
+
+async def test_the_cursor_is_in_sight_while_one_types(tmp_path: Path, cockpit: Open) -> None:
+    shell = Cast(None, [(0.1, "x" * 100)], exit=None, cols=120, rows=36)
+    trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=[shell])
+    async with cockpit(tmp_path / "jobs", size=(80, 24)) as hud:
+        await hud.press("w")
+        assert hud.app.sessions.term._left == 0
+        await attached(hud)
+        term = hud.app.sessions.term
+        assert term._left <= 100 < term._left + term.content_size.width
+        engine = hud.engines[-1]
+        engine.feed(b"\n" * 35 + b"the last line")
+        engine.cursor = lambda: Cursor(3, 2)  # type: ignore[method-assign]
+        term._settle(changed=True)
+        assert (term._left, term._top) == (0, 2)
