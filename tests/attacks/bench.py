@@ -8,6 +8,7 @@ must work for the other, or nothing was proved.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -26,12 +27,15 @@ PROGRAMS = Path(__file__).parent / "programs"
 _UNPACK = "d=$(mktemp -d) && tar -xC $d && python3 $d/{name}.py {args}; s=$?; rm -rf $d; exit $s"
 
 
+@functools.cache
 def bundle() -> bytes:
     """The programs as a tar, to be sent to where one is run."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as archive:
         for file in sorted(PROGRAMS.glob("*.py")):
-            archive.add(file, file.name, filter=lambda member: member.replace(uid=0, gid=0, mode=0o644))
+            member = tarfile.TarInfo(file.name)
+            member.size = file.stat().st_size
+            archive.addfile(member, io.BytesIO(file.read_bytes()))
     return whole.getvalue()
 
 

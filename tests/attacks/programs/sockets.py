@@ -1,4 +1,6 @@
-"""Connect to unix sockets by path and by abstract name (with @): what answers, and what sockets there are."""
+"""Connect to unix sockets by path and by abstract name (with @): what answers, and what sockets there are.
+
+With --answers the tree is not searched."""
 
 import os
 import socket
@@ -8,7 +10,8 @@ import sys
 from calls import name, tell
 
 told = {}
-for word in sys.argv[1:]:
+words = [word for word in sys.argv[1:] if word != "--answers"]
+for word in words:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(5)
         try:
@@ -36,4 +39,4 @@ def below(folder):
 
 with open("/proc/net/unix") as file:
     listed = [line.split()[7] for line in file.read().splitlines()[1:] if len(line.split()) > 7]
-tell({"answers": told, "found": list(below("/")), "listed": listed})
+tell({"answers": told, "found": [] if "--answers" in sys.argv else list(below("/")), "listed": listed})
