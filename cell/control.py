@@ -22,6 +22,7 @@ from .gate import Grant
 from .records import Principal
 from .workspace import Workspace
 
+_KINDS = ((Refused, "refused"), (TaskError, "task"), (CellError, "harness"))
 _LARGEST = 1 << 20  # bytes of JSON
 _LARGEST_BLOB = 1 << 30
 
@@ -56,8 +57,8 @@ async def serve(
                 raise Refused(f"{method} is not done by this version")
             answer: dict[str, Any] = {"result": await handler(principal, args, blob)}
         except CellError as error:
-            kind = {Refused: "refused", TaskError: "task"}.get(type(error), "harness")
-            answer = {"error": str(error), "kind": kind}
+            kinds = [name for kind, name in _KINDS if isinstance(error, kind)]
+            answer = {"error": str(error), "kind": kinds[0]}
         _send(process.stdout, answer)
         await process.stdout.drain()
 

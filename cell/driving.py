@@ -58,6 +58,29 @@ async def attach(
         workspace.turns.give_back(driver, reason)
 
 
+async def type_once(
+    workspace: Workspace, principal: Principal, session: Session, data: bytes, *, who: str
+) -> None:
+    """Type `data` into a session whose keyboard nobody has; the agent waits meanwhile.
+
+    Errors: Refused (a session without a terminal), lease.Occupied.
+    """
+    if not session.tty:
+        raise Refused(f"session {session.n} has no terminal to type into")
+    driver = workspace.turns.take(session.n, who, over=False)
+    try:
+        workspace.hands_on(principal, f"typed into session {session.n} as {who}", session.n)
+        typing = asyncio.ensure_future(session.type(data, f"{principal} {who}"))
+        ends: set[asyncio.Future[Any]] = {typing, driver.lost, session.child.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not typing.done():
+            typing.cancel()
+            raise Refused(driver.lost.result() if driver.lost.done() else "the session ended")
+        typing.result()
+    finally:
+        workspace.turns.give_back(driver, "typed")
+
+
 def asked(command: str) -> tuple[int, bool, str]:
     """Return (session, whether to take it over, who) of `attach N [--take] [--who NAME]`."""
     try:

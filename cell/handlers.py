@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import time
@@ -12,10 +13,10 @@ from typing import Any
 import asyncssh
 import msgspec
 
-from . import control, driving, kernel, layout, visitor
+from . import control, driving, journal, kernel, layout, visitor
 from .describe import Spec
 from .errors import Refused
-from .events import VerdictGiven
+from .events import Line, VerdictGiven
 from .gate import Grant
 from .grants import Grants
 from .plain import plain
@@ -24,6 +25,7 @@ from .rewards import copy_tree
 from .workspace import Workspace
 
 _LONGEST_GRANT = 30 * 86400.0  # seconds
+_EVENTS = 500  # lines of the journal in one answer: each may be a few kilobytes
 _COPY_BYTES, _COPY_FILES = 1 << 30, 100_000
 
 
@@ -54,6 +56,7 @@ class Desk:
         """Return what the control channel can do; the gate has allowed it before."""
         return {
             "status": self._status,
+            "events": self._events,
             "begin": self._begin,
             "upload": self._upload,
             "seal": self._seal,
@@ -66,6 +69,7 @@ class Desk:
             "pause": self._pause,
             "continue": self._continue,
             "finish": self._finish,
+            "type": self._type,
             "signal": self._signal,
             "resize": self._resize,
             "grant": self._grant,
@@ -75,6 +79,16 @@ class Desk:
     async def _status(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         waiting = {"held_sec": round(self.world.turns.held, 3), "waiting": self.world.turns.waiting}
         return {**msgspec.to_builtins(self.info), **waiting, "grants": self.grants.told()}
+
+    async def _events(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        """Return the lines of the journal after number `after`, the first few hundred of them."""
+        after = _number(args, "after") if "after" in args else -1
+        lines = await asyncio.to_thread(self._lines, after)
+        return [msgspec.to_builtins(line) for line in lines]
+
+    def _lines(self, after: int) -> list[Line]:
+        fresh = (line for line in journal.read(self.folder / "events.jsonl") if line.seq > after)
+        return list(itertools.islice(fresh, _EVENTS))
 
     async def _begin(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         self.world.enter("agent", by)
@@ -117,7 +131,7 @@ class Desk:
     async def _grade(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         if by == "operator" and self.world.graded:
             self.world.intervened(by, "graded again")
-        await self.world.clear()
+        await self._clear()
         grading = await visitor.verify(
             self.world,
             blob,
@@ -127,6 +141,14 @@ class Desk:
             by=by,
         )
         return msgspec.to_builtins(grading)
+
+    async def _clear(self) -> None:
+        """Have everybody leave: no operator's shell or tunnel may be there while the verifier judges."""
+        for session in list(self.world.sessions.values()):
+            session.stop("the verifier begins")
+        for cut in list(self.world.forwards):
+            cut()
+        await self.world.quiet()
 
     async def _conclude(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         self.world.record(msgspec.convert(args["verdict"], VerdictGiven))
@@ -145,6 +167,12 @@ class Desk:
             raise Refused(f"the agent of this cell is {self.spec.agent}, not a person; seal ends its phase")
         await self.world.seal(_name(by, args), "finished by the human agent")
         return {"notes": await self._collect()}
+
+    async def _type(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        """Type into a terminal whose keyboard nobody has, and give it back."""
+        session = driving.find(self.world, _number(args, "session"))
+        who = plain(str(args.get("who") or ""), limit=40) or by
+        await driving.type_once(self.world, by, session, blob, who=who)
 
     async def _signal(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         session = driving.find(self.world, _number(args, "session"))

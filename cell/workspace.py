@@ -24,6 +24,7 @@ from .recording import Recording
 from .records import PhaseName, Principal
 from .sandbox import Child, Ended, Sandbox, StartFailed
 from .session import Client, Outcome, Pipes, Session
+from .ways import Ways
 
 Role = Literal["agent", "verifier", "root"]
 
@@ -60,6 +61,7 @@ class Workspace:
     graded: int = 0
     kept: bool = False
     human: bool = False
+    ways: Ways | None = None
     sessions: dict[int, Session] = field(default_factory=dict)
     forwards: set[Callable[[], None]] = field(default_factory=set)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -148,17 +150,11 @@ class Workspace:
     async def seal(self, by: str, reason: str) -> None:
         """End the agent phase: its channels are closed before this returns, its processes live on."""
         self.enter("sealed", by, reason)
+        if self.ways is not None:
+            self.ways.seal()
         await self.resume("cell")  # those who wait are told that the phase is over
         for session in list(self.sessions.values()):
             session.stop("sealed")
-        await self.quiet()
-
-    async def clear(self) -> None:
-        """Have everybody leave: an operator's shell or tunnel must not be there while the verifier judges."""
-        for session in list(self.sessions.values()):
-            session.stop("the verifier begins")
-        for cut in list(self.forwards):
-            cut()
         await self.quiet()
 
     async def pause(self, by: str, *, freeze: bool) -> None:
@@ -179,6 +175,10 @@ class Workspace:
     def _leaders(self, principal: Principal) -> list[int]:
         return [one.child.pid for one in self.sessions.values() if one.principal == principal]
 
+    def session_pids(self) -> dict[int, int]:
+        """Return the number of each session by the pid of its first process."""
+        return {one.child.pid: one.n for one in self.sessions.values()}
+
     async def quiet(self) -> None:
         """Wait until no session is left."""
         while self.sessions:
@@ -197,8 +197,9 @@ class Workspace:
     ) -> dict[str, str]:
         """Return exactly what a process of `role` has in its environment (promise T6)."""
         person = self.people[role]
+        proxies = self.ways.environment("verifier" if role == "verifier" else "agent") if self.ways else {}
         return argv.phase_environment(
-            self.image_env,
+            (*proxies.items(), *self.image_env),
             self.task_env,
             declared,
             home=person.home,
@@ -274,6 +275,8 @@ class Workspace:
     ) -> Session:
         """Number a process that was spawned and open its recording."""
         await asyncio.wait([child.started])
+        if principal == "agent" and self.turns.frozen:  # it was on its way when the others were stopped
+            await self.freezer.freeze(lambda: self._leaders("operator"))
         self._count += 1
         recording = Recording(
             self.folder / "sessions" / f"{self._count}.cast",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from world import SOURCE
 
 from cell import driving
 from cell.errors import Refused
@@ -217,3 +220,94 @@ def test_v7_a_megabyte_pasted_by_a_driver_arrives(cell: LiveCell, seat: Callable
     assert until(lambda: hashlib.sha256(paste).hexdigest() in cast(cell))
     ann.kill()
     ann.communicate()
+
+
+READER = r"""
+stty -echo raw
+exec 3</dev/tty
+seen=
+while :; do
+    set -- $(stty size)
+    printf '\033[H\033[2J%s %s|' "$1" "$2"
+    key=$(dd bs=1 count=1 2>/dev/null <&3)
+    seen=$seen$key
+    printf '\033[2;1Hkeys:%s|' "$seen"
+    test "$key" = q && break
+done
+"""
+
+
+def test_o5_an_agent_that_reads_its_screen_is_not_disturbed(
+    cell: LiveCell, seat: Callable[..., Seat]
+) -> None:
+    agent = seat(cell, "agent", READER, cols=160, rows=40)
+    agent.wait_for(b"40 160|")
+    agent.type(b"a").wait_for(b"keys:a|")
+    looking = seat(cell, "viewer", "watch 1", cols=80, rows=24)
+    looking.wait_for(b"keys:a|")
+    ann = seat(cell, "operator", "attach 1 --who ann", cols=80, rows=24)
+    ann.wait_for(b"keys:a|")
+    agent.type(b"c")
+    ann.resize(100, 30)
+    ann.type(b"b").wait_for(b"keys:ab|")
+    cell.call("pause", principal="operator", freeze=True)
+    ann.ssh.kill()
+    looking.close()
+    assert until(lambda: not held(cell)["drivers"])
+    cell.call("continue", principal="operator")
+    agent.wait_for(b"keys:abc|")
+    agent.type(b"q")
+    assert agent.ended() == 0
+    assert b"keys:abcq|" in agent.seen
+    sizes = set(re.findall(rb"(\d+ \d+)\|", agent.seen))
+    assert sizes == {b"40 160"}
+    assert '"r",' not in cast(cell)
+
+
+def test_a_word_typed_by_call_is_a_lease_of_a_moment(cell: LiveCell, seat: Callable[..., Seat]) -> None:
+    agent = seat(cell, "agent", "cat")
+    until(lambda: cell.events("session"))
+    cell.call("type", b"hello\r", principal="operator", session=1, who="ann")
+    agent.wait_for(b"hello\r\nhello")
+    assert "typed by operator ann" in cast(cell)
+    assert [e["holder"] for e in cell.events("lease")] == ["ann", ""]
+    seat(cell, "operator", "attach 1 --who bob")
+    until(lambda: len(cell.events("lease")) == 3)
+    with pytest.raises(Refused, match="bob has the keyboard"):
+        cell.call("type", b"x", principal="operator", session=1)
+    cell.call("signal", principal="operator", session=1, signal="INT")
+    assert agent.ended() in (130, 255)
+    assert cell.events("session-end")[0]["signal"] == "INT"
+    assert cell.events("intervention")[-1]["what"] == "sent SIGINT to session 1"
+    with pytest.raises(Refused, match="no live session"):
+        cell.call("signal", principal="operator", session=1, signal="INT")
+    lines = cell.call("events", principal="viewer")
+    after = cell.call("events", principal="viewer", after=lines[-2]["seq"])
+    assert [line["seq"] for line in lines] == list(range(lines[0]["seq"], lines[0]["seq"] + len(lines)))
+    assert after[0] == lines[-1]
+
+
+def test_cell_attach_finds_the_latest_terminal_and_says_how_it_ended(
+    cell: LiveCell, seat: Callable[..., Seat]
+) -> None:
+    def attach(*words: str) -> subprocess.CompletedProcess[bytes]:
+        line = [sys.executable, "-m", "cell", "attach", str(cell.trial), *words]
+        return subprocess.run(line, input=b"typed\n", capture_output=True, timeout=30, cwd=SOURCE)
+
+    nothing = attach("--raw")
+    assert nothing.returncode == 2
+    assert b"no session runs" in nothing.stderr
+    agent = seat(cell, "agent", "cat")
+    until(lambda: cell.events("session"))
+    plain = subprocess.Popen(cell.argv("echo out; cat"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    until(lambda: len(cell.events("session")) == 2)
+    done = attach("--who", "ann o'hara")
+    assert (done.returncode, cell.events("lease")[0]["session"]) == (0, 1), done
+    assert cell.events("lease")[0]["holder"] == "ann o'hara"
+    agent.wait_for(b"typed")
+    seat(cell, "operator", "attach 1 --who bob")
+    until(lambda: len(cell.events("lease")) == 3)
+    assert attach("1").returncode == driving.OCCUPIED
+    assert attach("1", "--take").returncode == 0
+    plain.communicate()
+    assert cell.events("lease")[-2]["reason"] == "taken over from bob"

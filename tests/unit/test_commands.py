@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from cell import arguments, cli, handlers
 from cell.commands import entering, granting, looking, operating, running, saying
-from cell.errors import HarnessError
+from cell.errors import HarnessError, UsageError
 from cell.records import Cause, Verdict
 
 MODULES = (entering, granting, looking, operating, running)
@@ -48,3 +49,63 @@ def test_every_command_says_what_it_is_for(command: str, capsys: pytest.CaptureF
     with pytest.raises(SystemExit, match="0"):
         cli.main([command, "--help"])
     assert len(capsys.readouterr().out.splitlines()) > 3
+
+
+@pytest.mark.parametrize(
+    ("words", "role", "command"),
+    [
+        ([], "agent", []),
+        (["id", "--as", "x"], "agent", ["id", "--as", "x"]),
+        (["--as", "root"], "root", []),
+        (["--as=root", "--", "--as", "x"], "root", ["--as", "x"]),
+        (["--", "ls", "--", "-l"], "agent", ["ls", "--", "-l"]),
+    ],
+)
+def test_what_follows_a_cell_is_ours_up_to_the_command(
+    words: list[str], role: str, command: list[str]
+) -> None:
+    assert arguments.own_words(words, {"role": "agent"}) == ({"role": role}, command)
+
+
+@pytest.mark.parametrize("words", [["--as"], ["--as", "king"], ["--as="], ["--bogus", "x"], ["--as", "--"]])
+def test_what_is_not_ours_nor_a_command_is_a_usage_error(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        arguments.own_words(words, {"role": "agent"})
+
+
+def test_a_grant_is_a_text_that_a_shell_takes(tmp_path: Path) -> None:
+    given = {
+        "id": "g1",
+        "principal": "operator",
+        "holder": "ann $(touch x) \x1b[0m",
+        "until": 0.0,
+        "sessions": [2, 3],
+        "key": "-----BEGIN-----\n$HOME `id`\n-----END-----\n",
+    }
+    text = granting.snippet(given, "abc", "cell ssh-ed25519 AAAA\n", "ssh h cell connect abc operator")
+    done = subprocess.run(
+        ["sh", "-eu"],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    folder = tmp_path / ".config/cell/abc-g1"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"ssh -t -F {folder}/ssh_config abc 'attach 2'\n"
+    assert (folder / "key").read_text() == given["key"], "nothing in it was expanded"
+    assert f'IdentityFile "{folder}/key"' in (folder / "ssh_config").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {".config"}
+    assert "sessions 2, 3 only" in text
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("3d", 259200)])
+def test_times_are_a_number_and_a_letter(text: str, seconds: float) -> None:
+    assert arguments._seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "0h", "-1h", "2 h", "2w", "1e3s", "99999999s"])
+def test_other_times_are_a_usage_error(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        arguments._seconds(text)
