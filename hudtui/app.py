@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
-from hudtui.actions import ACTIONS
+from hudtui import actions
 from hudtui.chrome import Bar, Tabs, attached_runs
 from hudtui.operating import Operating
 from hudtui.prompt import Prompt
@@ -141,7 +141,7 @@ class HudApp(Operating):
         yield from (
             command for command in super().get_system_commands(screen) if command.title in ("Theme", "Quit")
         )
-        for action in ACTIONS:
+        for action in actions.ACTIONS:
             if action.palette and self.view in action.views:
                 title = action.label[0].upper() + action.label[1:]
                 yield SystemCommand(title, action.help, lambda name=action.name: self._do(name))

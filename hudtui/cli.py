@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from cell import __version__
+from cell.plain import plain
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,12 +40,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         sys.stderr.write("hudtui: needs a terminal; `cell ls --json` prints the same values\n")
         return 2
+    from hudtui import config
+
+    try:
+        own = config.load()
+    except config.ConfigError as error:
+        sys.stderr.write(f"hudtui: {plain(str(error), limit=400)}\n")
+        return 2
+    config.apply(own.keys)
     from hudtui.app import HudApp
     from hudtui.look import DARK, LIGHT
 
     app = HudApp(
         asked.paths or ["jobs"],
-        theme=LIGHT.name if asked.light else DARK.name,
+        theme=LIGHT.name if asked.light else own.theme or DARK.name,
+        prefix=own.prefix,
         start_filter=asked.filter,
         read_only=asked.read_only,
         start_session=asked.attach,

@@ -10,7 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from hudtui.actions import ACTIONS, VIEWS, View, find, keys, shown
+from hudtui import actions
+from hudtui.actions import VIEWS, View, find, keys, shown
 from hudtui.chrome import Bar, footer_runs
 from hudtui.doc import Doc, Line, line
 
@@ -151,12 +152,13 @@ class MenuScreen(ModalScreen["str | None"]):
 
     def compose(self) -> ComposeResult:
         """The list."""
-        yield OptionList(*(Option(words, id=name) for name, words in self._options), id="menu")
+        options = (Option(words, id=name) for name, words in self._options)
+        yield OptionList(*options, id="menu", markup=False)
 
     def on_mount(self) -> None:
         """Put the cursor on the present choice."""
         menu = self.query_one(OptionList)
-        menu.border_title = self._title
+        menu.border_title = self._title.replace("[", r"\[")
         menu.highlighted = next((i for i, (name, _) in enumerate(self._options) if name == self._at), 0)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -175,14 +177,14 @@ class MenuScreen(ModalScreen["str | None"]):
 
 def help_lines(view: View) -> list[Line]:
     """Return the keys of a view, from the action table."""
-    here = [action for action in ACTIONS if view in action.views]
+    here = [action for action in actions.ACTIONS if view in action.views]
     common = [action for action in here if set(VIEWS) <= set(action.views)]
     found: list[Line] = []
     groups = ((f"In {view.capitalize()}", [a for a in here if a not in common]), ("Everywhere", common))
-    for title, actions in groups:
-        if actions:
+    for title, listed in groups:
+        if listed:
             found.append(line((title, "head")))
-        for action in actions:
+        for action in listed:
             names = " ".join(shown(key) for key in action.keys)
             found.append(
                 line((f"  {names:<12}", "primary"), f"{action.label:<15}", (action.help, "muted"), hang=29)
