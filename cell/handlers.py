@@ -156,7 +156,15 @@ class Desk:
     # ── making the agent wait, and working beside it ──────────────────────────────────────────
 
     async def _pause(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        await self.world.pause(_name(by, args), freeze=bool(args.get("freeze")))
+        """Have the agent wait, and with `freeze` stop its processes, too; more than once is fine."""
+        world, freeze = self.world, bool(args.get("freeze"))
+        if not world.turns.paused or freeze != world.turns.frozen:
+            world.turns.pause(_name(by, args), frozen=freeze)
+            world.intervened(by, "froze the agent" if freeze else "paused the agent")
+        if freeze:
+            await world.freezer.freeze(world.operators)
+        else:
+            await world.freezer.thaw()
 
     async def _continue(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         await self.world.resume(_name(by, args))

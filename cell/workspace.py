@@ -24,7 +24,6 @@ from .recording import Recording
 from .records import PhaseName, Principal
 from .sandbox import Child, Ended, Sandbox, StartFailed
 from .session import Client, Outcome, Pipes, Session
-from .ways import Ways
 
 Role = Literal["agent", "verifier", "root"]
 
@@ -61,7 +60,6 @@ class Workspace:
     graded: int = 0
     kept: bool = False
     human: bool = False
-    ways: Ways | None = None
     sessions: dict[int, Session] = field(default_factory=dict)
     forwards: set[Callable[[], None]] = field(default_factory=set)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -150,34 +148,19 @@ class Workspace:
     async def seal(self, by: str, reason: str) -> None:
         """End the agent phase: its channels are closed before this returns, its processes live on."""
         self.enter("sealed", by, reason)
-        if self.ways is not None:
-            self.ways.seal()
         await self.resume("cell")  # those who wait are told that the phase is over
         for session in list(self.sessions.values()):
             session.stop("sealed")
         await self.quiet()
-
-    async def pause(self, by: str, *, freeze: bool) -> None:
-        """Have the agent wait, and with `freeze` stop its processes, too; more than once is fine."""
-        if not self.turns.paused or freeze != self.turns.frozen:
-            self.turns.pause(by, frozen=freeze)
-            self.intervened("operator", "froze the agent" if freeze else "paused the agent")
-        if freeze:
-            await self.freezer.freeze(lambda: self._leaders("operator"))
-        else:
-            await self.freezer.thaw()
 
     async def resume(self, by: str) -> None:
         """Let a paused agent go on."""
         await self.freezer.thaw()
         self.turns.resume(by)
 
-    def _leaders(self, principal: Principal) -> list[int]:
-        return [one.child.pid for one in self.sessions.values() if one.principal == principal]
-
-    def session_pids(self) -> dict[int, int]:
-        """Return the number of each session by the pid of its first process."""
-        return {one.child.pid: one.n for one in self.sessions.values()}
+    def operators(self) -> list[int]:
+        """Return the first process of each session that is an operator's own: they are never frozen."""
+        return [one.child.pid for one in self.sessions.values() if one.principal == "operator"]
 
     async def quiet(self) -> None:
         """Wait until no session is left."""
@@ -197,9 +180,8 @@ class Workspace:
     ) -> dict[str, str]:
         """Return exactly what a process of `role` has in its environment (promise T6)."""
         person = self.people[role]
-        proxies = self.ways.environment("verifier" if role == "verifier" else "agent") if self.ways else {}
         return argv.phase_environment(
-            (*proxies.items(), *self.image_env),
+            self.image_env,
             self.task_env,
             declared,
             home=person.home,
@@ -276,7 +258,7 @@ class Workspace:
         """Number a process that was spawned and open its recording."""
         await asyncio.wait([child.started])
         if principal == "agent" and self.turns.frozen:  # it was on its way when the others were stopped
-            await self.freezer.freeze(lambda: self._leaders("operator"))
+            await self.freezer.freeze(self.operators)
         self._count += 1
         recording = Recording(
             self.folder / "sessions" / f"{self._count}.cast",
