@@ -63,6 +63,7 @@ def prepare(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         way.listen(BACKLOG)
         kept.append(("way", way.detach()))
     if transparent:
+        _second_address(refused)
         names = _bound(socket.AF_INET, "127.0.0.1", NAMES_PORT)
         names.listen(BACKLOG)
         kept.append(("names-tcp", names.detach()))
@@ -187,6 +188,16 @@ def _said(refused: list[str], what: str, number: int) -> bool:
 def _bring_up(refused: list[str]) -> None:
     body = struct.pack("=BxHiII", 0, 0, _LO, 1, 1)
     _said(refused, "lo", _ask(_NETLINK_ROUTE, [(16, _ACK, body)]))
+
+
+def _second_address(refused: list[str]) -> None:
+    """Give lo 127.0.0.2, too: where there is 127.0.0.1 alone, glibc says that IPv4 is not configured.
+
+    It then answers AI_ADDRCONFIG lookups of IPv4 addresses with "no such name", and asks nobody.
+    """
+    body = struct.pack("=BBBBI", socket.AF_INET, 8, 0, 254, _LO)
+    body += _attribute(2, b"\x7f\0\0\2") + _attribute(1, b"\x7f\0\0\2")
+    _said(refused, "second loopback address", _ask(_NETLINK_ROUTE, [(20, _CREATE | _EXCL | _ACK, body)]))
 
 
 def _route(family: int, refused: list[str]) -> bool:

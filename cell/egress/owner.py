@@ -165,10 +165,11 @@ def _packed(address: str) -> bytes:
 def _holds(process: int, name: str) -> bool:
     table = os.open("fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=process)
     try:
-        for entry in os.scandir(table):
-            with suppress(FileNotFoundError):  # closed in between
-                if os.readlink(entry.name, dir_fd=table) == name:
-                    return True
+        with os.scandir(table) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # closed in between
+                    if os.readlink(entry.name, dir_fd=table) == name:
+                        return True
     finally:
         os.close(table)
     return False

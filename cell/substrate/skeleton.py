@@ -83,9 +83,9 @@ _TEXTS = {
     "group": "".join(f"{group.replace(':', ':x:')}:\n" for group in _GROUPS.split()),
     "gshadow": "".join(f"{group.partition(':')[0]}:*::\n" for group in _GROUPS.split()),
     "nsswitch.conf": "".join(
-        f"{name}: files\n"
-        for name in ("passwd", "group", "shadow", "hosts", "services", "protocols", "networks")
-    ),
+        f"{name}: files\n" for name in ("passwd", "group", "shadow", "services", "protocols", "networks")
+    )
+    + "hosts: files dns\n",
     "shells": "/bin/sh\n/usr/bin/sh\n/bin/bash\n/usr/bin/bash\n",
     "profile": 'PS1="${PS1-\\$ }"\n[ -z "${BASH-}" ] || [ ! -r /etc/bash.bashrc ] || . /etc/bash.bashrc\n',
     "environment": "",

@@ -11,10 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from world import until
+
 from cell import argv
 from cell.egress.owner import Owners
 from cell.sandbox import Child, Plan, Sandbox, Who, hold
 from cell.substrate import root as roots
+
+__all__ = ["World", "until", "world"]
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
