@@ -10,6 +10,7 @@ import msgspec
 
 from . import harbor, journal
 from .events import Fault, Intervention, VerdictGiven
+from .limits import PROCESSES
 from .records import CellInfo, Evidence, Limit, TestResult, Verdict
 from .rewards import RewardFault, Rewards
 from .task import Task
@@ -20,17 +21,17 @@ _FATAL = {"sandbox", "serve", "journal"}
 
 
 def declared_limits(task: Task) -> tuple[Limit, ...]:
-    """Return the limits a task declares; this version enforces none and says so."""
+    """Return the limits of a task, and the one nobody declares; the cell says what came of each."""
     environment = task.environment
     values = (
-        ("cpus", environment.cpus),
-        ("memory_mb", environment.memory_mb),
-        ("storage_mb", environment.storage_mb),
+        ("cpus", environment.cpus, ""),
+        ("memory_mb", environment.memory_mb, ""),
+        ("storage_mb", environment.storage_mb, "a folder of this machine's disk has no quota"),
+        ("pids", PROCESSES, ""),
     )
-    why = "this version does not set limits"
     return tuple(
         Limit(name=name, value=f"{value:g}", enforced=False, why=why)
-        for name, value in values
+        for name, value, why in values
         if value is not None
     )
 

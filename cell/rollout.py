@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, deadline, harbor, kernel, runtime
+from . import agents, control, deadline, harbor, kernel, limits, runtime
 from .errors import CellError, HarnessError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
 from .records import CellInfo, Verdict
@@ -291,6 +291,7 @@ async def finish(serve: asyncio.subprocess.Process) -> None:
         serve.kill()
         await serve.wait()
     runtime.sweep(RUNTIME)
+    limits.sweep()
 
 
 async def grade(link: control.Link, task: Task) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Sandbox:
         self.full_id_map = True
         self.pid_namespace = 0
         self.mount_namespace = 0
+        self.oom_score_adj: int | None = None  # of what is started; None: the launcher's own
         self._pins: list[int] = []
 
     @property
@@ -127,7 +128,7 @@ class Sandbox:
             "view": [path for path, _ in view],
             "no_core": no_core,
             "probe": probe,
-            "oom_score_adj": None,
+            "oom_score_adj": self.oom_score_adj,
             "who": {
                 "uid": who.uid,
                 "gid": who.gid,

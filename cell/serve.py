@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from . import argv, describe, kernel, runtime, sshd
+from . import argv, describe, kernel, limits, runtime, sshd
 from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, TaskError
 from .events import CellStarted
@@ -60,12 +60,17 @@ class Cell:
         async with AsyncExitStack() as stack:
             (self.folder / "sessions").mkdir(parents=True, exist_ok=True)
             journal = stack.enter_context(Journal(self.folder / "events.jsonl"))
+            limiting = self._limit(stack)
             root = self._root(stack)
             people = self._people(root.path)
             plan = Plan(
                 str(root.path) if self.spec.sandboxed else None, self.hostname, suid_mounts=root.mounts
             )
+            enforced = await limiting
+            self.spec = msgspec.structs.replace(self.spec, limits=enforced.limits)
+            usual = limits.protect(self.launcher.process.pid)
             sandbox = await stack.enter_async_context(hold(plan, self.launcher))
+            sandbox.oom_score_adj = usual
             workspace = Workspace(
                 self.folder,
                 sandbox,
@@ -102,6 +107,17 @@ class Cell:
                         await workspace.quiet()
                 with suppress(CellError):
                     workspace.enter("closed", "cell", workspace.why)
+
+    def _limit(self, stack: AsyncExitStack) -> asyncio.Future[limits.Enforced]:
+        """Put the launcher under the limits meanwhile: the kernel takes its time for that."""
+        pid, loop = self.launcher.process.pid, asyncio.get_running_loop()
+        limiting = loop.run_in_executor(None, limits.enforce, self.spec.cell, self.spec.limits, pid)
+
+        async def release() -> None:
+            (await limiting).release()
+
+        stack.push_async_callback(release)
+        return limiting
 
     def _root(self, stack: AsyncExitStack) -> roots.Root:
         state = self.folder / "root"
@@ -154,6 +170,7 @@ class Cell:
         RUNTIME.mkdir(mode=0o700, exist_ok=True)
         RUNTIME.chmod(0o700)
         runtime.sweep(RUNTIME)
+        limits.sweep()
         stack.callback(os.close, runtime.claim(self.runtime))
         stack.callback(shutil.rmtree, self.runtime, ignore_errors=True)
         (self.runtime / "trial").write_text(self.spec.trial, "utf-8")
