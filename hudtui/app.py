@@ -74,6 +74,8 @@ class HudApp(Operating):
         if self._start_filter and (wrong := self.fleet.set_filter(self._start_filter)):
             self.flash(wrong)
         self.fleet.pane.focus()
+        if self.greeting:
+            self.call_after_refresh(self.call_after_refresh, self.flash, self.greeting)
         if self._start_session is not None:
             self.call_after_refresh(self._attach_first, self._start_session)
         if self._poll:

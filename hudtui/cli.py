@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from cell import __version__
 from cell.plain import plain
+
+DEMO = Path(__file__).parent / "data/demo"
+"""A job that really ran, recorded; see tools/demo."""
+_GREETING = (
+    "a recorded job · w the terminal of a cell, 3 its commands, 7 plays it, 6 its verdict · ? keys · q leaves"
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,6 +33,9 @@ def parser() -> argparse.ArgumentParser:
         "--attach", metavar="N", type=int, help="take the keyboard of session N of the one trial"
     )
     made.add_argument("--take", action="store_true", help="with --attach: also from whoever has it")
+    made.add_argument(
+        "--demo", action="store_true", help="look at a recorded job; needs nothing but a terminal"
+    )
     made.add_argument("--filter", metavar="TEXT", default="", help="start with this filter on Fleet")
     made.add_argument("--light", action="store_true", help="the light theme")
     made.add_argument("--version", action="version", version=f"hudtui {__version__}")
@@ -52,11 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from hudtui.look import DARK, LIGHT
 
     app = HudApp(
-        asked.paths or ["jobs"],
+        [DEMO] if asked.demo else asked.paths or ["jobs"],
         theme=LIGHT.name if asked.light else own.theme or DARK.name,
         prefix=own.prefix,
         start_filter=asked.filter,
-        read_only=asked.read_only,
+        read_only=asked.read_only or asked.demo,
+        greeting=_GREETING if asked.demo else "",
         start_session=asked.attach,
         take=asked.take,
     )

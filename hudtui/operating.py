@@ -71,11 +71,13 @@ class Operating(Navigating):
         read_only: bool = False,
         who: str = "",
         prefix: str = "ctrl+right_square_bracket",
+        greeting: str = "",
         **options: Any,
     ) -> None:
         super().__init__(paths, **options)
         self.wire: Wire = wire or SshWire()
         self.read_only, self.who, self.prefix = read_only, who or who_am_i(), prefix
+        self.greeting = greeting
 
     def refused(self, trial: Trial | None, method: str) -> bool:
         """Say on the footer why not, if not."""
