@@ -16,8 +16,8 @@ from .rewards import RewardFault, Rewards
 from .task import Task
 from .verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
 
-# Faults that end a rollout; the others are noted and it goes on.
-_FATAL = {"sandbox", "serve", "journal"}
+# Faults that end a rollout. With the others it goes on, and the verdict weighs what they mean.
+_FATAL = {"sandbox", "serve"}
 
 
 def declared_limits(task: Task) -> tuple[Limit, ...]:
@@ -65,7 +65,7 @@ def gather(
     networks: tuple[NetworkOverride, ...] = (),
 ) -> Facts:
     """Put together everything that is known of a rollout, from its records and what was just seen."""
-    interventions, faults = [], list(fatal)
+    interventions, faults = [], list[FaultSeen]()
     with suppress(OSError):
         for line in journal.read(trial / "cell" / "events.jsonl"):
             event = line.event
@@ -73,13 +73,15 @@ def gather(
                 interventions.append(
                     Evidence(kind="event", text=f"{event.principal} {event.what}", ref=str(line.seq))
                 )
-            elif isinstance(event, Fault) and event.where in _FATAL:
-                faults.append(FaultSeen(where=event.where, message=event.message, fatal=True, seq=line.seq))
+            elif isinstance(event, Fault):
+                ended = event.where in _FATAL
+                faults.append(FaultSeen(where=event.where, message=event.message, fatal=ended, seq=line.seq))
     info = read_info(trial)
     facts = Facts(
         agent=outcome,
         interventions=tuple(interventions),
-        faults=tuple(faults),
+        # what the cell wrote down comes before what was seen of it from here: that is a consequence
+        faults=(*faults, *fatal),
         networks=networks,
         cancelled=cancelled,
         unsandboxed=unsandboxed,

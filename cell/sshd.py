@@ -173,7 +173,8 @@ class Server:
             process.close()
         except Exception as error:  # noqa: BLE001 - an odd session must not end its neighbours
             with suppress(CellError):
-                self.workspace.fault("session", repr(error))
+                # only the agent's own sessions are a part of what is graded
+                self.workspace.fault("session" if principal == "agent" else "control", repr(error))
             self._say(process, "cell: an internal fault; it is in the journal", 255)
         with suppress(asyncssh.Error, ConnectionError):
             await process.wait_closed()

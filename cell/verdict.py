@@ -86,9 +86,10 @@ _FAULTS: Final[dict[str, CauseName]] = {
     "network": "network",
     "egress": "network",
     "model": "model",
+    "verifier": "verifier",
 }
-# A fault of the bookkeeping does not change the world that was graded.
-_BOOKKEEPING: Final = frozenset({"journal", "recording", "record", "trial", "artifacts"})
+# A fault of the bookkeeping, or of a door that let nobody in, does not change the world that was graded.
+_BOOKKEEPING: Final = frozenset({"journal", "recording", "record", "trial", "artifacts", "gate", "control"})
 _OWN_CRASH: Final = frozenset({"SEGV", "ABRT", "BUS", "FPE", "ILL", "SYS", "TRAP", "PIPE"})
 _SHOWN_TESTS: Final = 20
 _NO_SANDBOX: Final = "it ran without a sandbox"

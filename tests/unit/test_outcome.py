@@ -1,0 +1,103 @@
+"""What the records say reaches the verdict: every fault, weighed by where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cell import outcome
+from cell.events import Fault, PhaseChanged
+from cell.journal import Journal
+from cell.records import Verdict
+from cell.task import Task, load
+from cell.verdict import conclude
+from cell.verdictfacts import AgentOutcome, FaultSeen
+
+TASK = Path(__file__).parents[2] / "examples" / "tasks" / "hello-pass"
+GRADING = {
+    "rewards": {"reward": 1.0},
+    "reward_file": "reward.txt",
+    "fault": None,
+    "tests": [],
+    "exit": 0,
+    "signal": None,
+    "stopped": "",
+    "output": "",
+    "interference": [],
+    "interference_proved": False,
+    "interference_outside": False,
+    "programs": [],
+    "notes": [],
+}
+
+
+@pytest.fixture
+def task() -> Task:
+    return load(TASK, oracle=False)
+
+
+def verdict(
+    trial: Path, task: Task, *faults: str, fatal: tuple[FaultSeen, ...] = (), **grading: object
+) -> Verdict:
+    (trial / "cell").mkdir(exist_ok=True)
+    with Journal(trial / "cell" / "events.jsonl") as journal:
+        journal.append(PhaseChanged(phase="agent", by="runner"))
+        for where in faults:
+            journal.append(Fault(where=where, message="it broke"))
+    facts = outcome.gather(
+        trial, task, grading={**GRADING, **grading}, outcome=AgentOutcome(name="nop"), fatal=fatal
+    )
+    return conclude(facts)
+
+
+@pytest.mark.parametrize(
+    ("where", "ends", "suspect"),
+    [
+        ("sandbox", True, False),
+        ("serve", True, False),
+        ("session", False, True),
+        ("egress", False, True),
+        ("network", False, True),
+        ("verifier", False, True),
+        ("journal", False, False),
+        ("recording", False, False),
+        ("artifacts", False, False),
+        ("gate", False, False),
+        ("control", False, False),
+    ],
+)
+def test_a_fault_counts_by_where_it_was(
+    tmp_path: Path, task: Task, where: str, ends: bool, suspect: bool
+) -> None:
+    found = verdict(tmp_path, task, where)
+    assert found.verdict == ("ungraded" if ends else "graded")
+    assert found.suspect is suspect
+    assert bool(found.causes) == (ends or suspect)
+    assert ends or any("it broke" in note for note in found.notes), "it is told in any case"
+    if found.causes:
+        assert found.causes[0].evidence[0].ref == "2", "the line of the journal"
+
+
+def test_no_fault_no_doubt(tmp_path: Path, task: Task) -> None:
+    found = verdict(tmp_path, task)
+    assert (found.verdict, found.suspect, found.causes) == ("graded", False, ())
+
+
+def test_what_the_cell_wrote_comes_before_what_its_runner_saw(tmp_path: Path, task: Task) -> None:
+    lost = FaultSeen(where="serve", message="the connection broke", fatal=True)
+    found = verdict(tmp_path, task, "sandbox", fatal=(lost,))
+    assert [cause.cause for cause in found.causes] == ["sandbox", "harness"]
+    assert found.fault.startswith("sandbox: it broke")
+
+
+def test_by_the_kernels_word_a_reward_does_not_count(tmp_path: Path, task: Task) -> None:
+    seen = ["SIGKILL to the verifier's process 'sleep', from a process of the agent"]
+    found = verdict(tmp_path, task, interference=seen, interference_outside=True)
+    assert (found.verdict, found.causes[0].cause, found.causes[0].certainty) == ("ungraded", "agent", "shown")
+    proved = verdict(tmp_path, task, interference=seen, interference_outside=True, interference_proved=True)
+    assert proved.causes[0].certainty == "proved"
+
+
+def test_every_declared_limit_is_told_of(task: Task) -> None:
+    assert [limit.name for limit in outcome.declared_limits(task)][-1] == "pids"
