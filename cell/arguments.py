@@ -103,7 +103,21 @@ def parser() -> argparse.ArgumentParser:
     )
     commanded.add_argument("--output", action="store_true", help="with what each printed")
     command("doctor", "Tell what this machine can do, each line with its remedy.")
+    completion = command(
+        "completion",
+        "Print a script that completes commands, options and cells in your shell.",
+        examples="  cell completion bash > ~/.local/share/bash-completion/completions/cell\n"
+        "  cell completion fish > ~/.config/fish/completions/cell.fish\n"
+        "  echo 'source <(cell completion zsh)' >> ~/.zshrc",
+    )
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
     return whole
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each subcommand."""
+    found = (action.choices for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(next(found))
 
 
 def _beside_the_agent(command: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import arguments
-from .commands import entering, granting, looking, operating, running
+from .commands import completing, entering, granting, looking, operating, running
 from .errors import CellError
 from .plain import plain
 
@@ -44,4 +44,5 @@ _COMMANDS = {
     "attach": entering.attach,
     "connect": entering.relay,
     "grant": granting.grant,
+    "completion": completing.completion,
 }

@@ -7,20 +7,15 @@ from pathlib import Path
 import pytest
 
 from cell import arguments, cli, handlers
-from cell.commands import entering, granting, looking, operating, running, saying
+from cell.commands import completing, entering, granting, looking, operating, running, saying
 from cell.errors import HarnessError, UsageError
 from cell.records import Cause, Verdict
 
-MODULES = (entering, granting, looking, operating, running)
-
-
-def subcommands() -> dict[str, argparse.ArgumentParser]:
-    (action,) = [one for one in arguments.parser()._actions if isinstance(one, argparse._SubParsersAction)]
-    return dict(action.choices)
+MODULES = (completing, entering, granting, looking, operating, running)
 
 
 def test_every_command_of_the_parser_is_done_and_no_other() -> None:
-    assert set(subcommands()) == set(cli._COMMANDS)
+    assert set(arguments.commands()) == set(cli._COMMANDS)
     assert {act.__module__ for act in cli._COMMANDS.values()} == {module.__name__ for module in MODULES}
 
 
@@ -44,7 +39,7 @@ def test_a_desk_answers_methods_that_the_gate_knows() -> None:
     assert set(desk.handlers()) <= set(METHODS)
 
 
-@pytest.mark.parametrize("command", sorted(subcommands()))
+@pytest.mark.parametrize("command", sorted(arguments.commands()))
 def test_every_command_says_what_it_is_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main([command, "--help"])
@@ -109,3 +104,31 @@ def test_times_are_a_number_and_a_letter(text: str, seconds: float) -> None:
 def test_other_times_are_a_usage_error(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         arguments._seconds(text)
+
+
+def completed(*words: str) -> set[str]:
+    """What bash offers for the last of these words."""
+    line = (
+        "COMP_WORDS=(cell " + " ".join(f"'{word}'" for word in words) + f"); COMP_CWORD={len(words)}; _cell"
+    )
+    script = f'cell() {{ echo "abc1234  running"; }}\n{completing.bash()}\n{line}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "--norc", "-u"], input=script, capture_output=True, text=True)
+    assert done.stderr == "", done.stderr
+    return set(done.stdout.split())
+
+
+def test_a_shell_completes_commands_options_choices_and_cells() -> None:
+    assert completed("") == set(arguments.commands())
+    assert completed("pa") == {"pause"}
+    assert completed("pause", "--fr") == {"--freeze"}
+    assert completed("ssh", "--as", "") == {"agent", "verifier", "root"}
+    assert completed("grant", "--as", "v") == {"viewer"}
+    assert completed("attach", "a") == {"abc1234"}
+    assert completed("attach", "--t") == {"--take"}
+    assert "--freeze" not in completed("doctor", "--")
+
+
+def test_every_shell_has_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell, words in (("bash", "complete -o default"), ("zsh", "bashcompinit"), ("fish", "-l freeze")):
+        assert cli.main(["completion", shell]) == 0
+        assert words in capsys.readouterr().out
