@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import posixpath
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -44,13 +45,13 @@ def changed_programs(diffs: Sequence[tuple[str, Path]]) -> Iterator[str]:
 def _changed(mount: str, upper: Path) -> Iterator[str]:
     count = 0
     for folder, _, names in os.walk(upper):
-        inside = os.path.normpath(os.path.join(mount, os.path.relpath(folder, upper)))
+        inside = posixpath.normpath(posixpath.join(mount, os.path.relpath(folder, upper)))
         for name in names:
             count += 1
             if count > _MOST_FILES:
                 return
-            path = os.path.join(inside, name)
-            if _SYSTEM.search(path) and os.path.isfile(os.path.join(folder, name)):
+            path = posixpath.join(inside, name)
+            if _SYSTEM.search(path) and Path(folder, name).is_file():
                 yield path
 
 

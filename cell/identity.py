@@ -7,6 +7,7 @@ anything runs there: NSS would load libraries from a root that the agent may wri
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def resolve(
         home = "/"
     if not _is_directory(root, workdir):
         make_directory(root, workdir, 0, 0, 0o755)
-    shells = [found.shell] if found.shell and os.path.basename(found.shell) in _INTERACTIVE else []
+    shells = [found.shell] if found.shell and posixpath.basename(found.shell) in _INTERACTIVE else []
     return Person(
         phase, found.name or str(found.uid), who, home, workdir, tuple(dict.fromkeys((*shells, *SHELLS)))
     )
@@ -96,23 +97,20 @@ def make_directory(root: int, path: str, uid: int, gid: int, mode: int) -> None:
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     current = os.dup(root)
     try:
-        for index, part in enumerate(parts):
-            last = index == len(parts) - 1
-            try:
-                os.mkdir(part, 0o755, dir_fd=current)
-                made = True
-            except FileExistsError:
-                made = False
-            following = kernel.open_in_root(
-                root, "/" + "/".join(parts[: index + 1]), os.O_RDONLY | os.O_DIRECTORY
-            )
-            os.close(current)
-            current = following
-            if made and last:
-                os.fchown(current, uid, gid)
-                os.fchmod(current, mode)
-    except OSError:
         with suppress(OSError):
-            os.stat(path)
+            for index, part in enumerate(parts):
+                last = index == len(parts) - 1
+                try:
+                    os.mkdir(part, 0o755, dir_fd=current)
+                    made = True
+                except FileExistsError:
+                    made = False
+                reached = "/" + "/".join(parts[: index + 1])
+                following = kernel.open_in_root(root, reached, os.O_RDONLY | os.O_DIRECTORY)
+                os.close(current)
+                current = following
+                if made and last:
+                    os.fchown(current, uid, gid)
+                    os.fchmod(current, mode)
     finally:
         os.close(current)

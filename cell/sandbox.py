@@ -305,7 +305,7 @@ async def _end(sandbox: Sandbox, control: socket.socket) -> None:
         await asyncio.to_thread(zygote.wait)
     control.close()
     # the kernel ends the rest after pid 1 before that can be waited for; this is for a killed zygote
-    while sandbox.pid_namespace and await asyncio.to_thread(_living, sandbox.pid_namespace):
+    while sandbox.pid_namespace and await asyncio.to_thread(_living, sandbox.pid_namespace):  # noqa: ASYNC110
         await asyncio.sleep(0.005)
     while sandbox._pins:
         os.close(sandbox._pins.pop())
