@@ -11,8 +11,18 @@ from typing import Literal, NamedTuple
 View = Literal[
     "fleet", "sessions", "commands", "egress", "identity", "verdict", "replay", "detail", "attached"
 ]
-VIEWS: tuple[View, ...] = ("fleet", "sessions", "commands", "egress", "verdict")
+VIEWS: tuple[View, ...] = (
+    "fleet",
+    "sessions",
+    "commands",
+    "egress",
+    "identity",
+    "verdict",
+    "replay",
+)
 EVERYWHERE: tuple[View, ...] = (*VIEWS, "detail")
+SCROLLED: tuple[View, ...] = tuple(view for view in EVERYWHERE if view != "replay")
+"""Where one moves by lines; in Replay one moves in time."""
 
 
 class Action(NamedTuple):
@@ -32,8 +42,12 @@ _SESSIONS: tuple[View, ...] = ("sessions",)
 _VERDICT: tuple[View, ...] = ("verdict",)
 _EGRESS: tuple[View, ...] = ("egress",)
 _COMMANDS: tuple[View, ...] = ("commands",)
-_INSIDE: tuple[View, ...] = ("sessions", "commands", "egress", "verdict")
-_LISTS: tuple[View, ...] = ("fleet", "sessions", "commands", "egress", "verdict", "detail")
+_IDENTITY: tuple[View, ...] = ("identity",)
+_REPLAY: tuple[View, ...] = ("replay",)
+_INSIDE: tuple[View, ...] = ("sessions", "commands", "egress", "identity", "verdict", "replay")
+_SIDEWAYS: tuple[View, ...] = ("sessions", "commands", "egress", "identity", "verdict", "detail")
+_LISTS: tuple[View, ...] = ("fleet", *_SIDEWAYS)
+_SEARCHED: tuple[View, ...] = ("sessions", "commands", "identity", "verdict", "detail")
 _FILTERED: tuple[View, ...] = ("fleet", "egress")
 _DETAIL: tuple[View, ...] = ("detail",)
 _ATTACHED: tuple[View, ...] = ("attached",)
@@ -54,40 +68,55 @@ ACTIONS: tuple[Action, ...] = (
     Action("view_sessions", ("2",), "Sessions", "terminals and outputs"),
     Action("view_commands", ("3",), "Commands", "what was run, and what it printed"),
     Action("view_egress", ("4",), "Egress", "every attempt to leave, and what decided"),
-    Action("view_identity", ("5",), "Identity", "not in this version"),
+    Action("view_identity", ("5",), "Identity", "what the cell is made of"),
     Action("view_verdict", ("6",), "Verdict", "reward, causes, tests, timeline"),
-    Action("view_replay", ("7",), "Replay", "not in this version"),
+    Action("view_replay", ("7",), "Replay", "a recording at any moment"),
     Action("view_last", ("minus",), "last view", "go to the view before this one"),
     Action("next_cell", ("J",), "next cell", "the next cell of the list", _INSIDE, 6),
     Action("previous_cell", ("K",), "previous cell", "the cell before it in the list", _INSIDE),
     # moving
-    Action("down", ("j", "down"), "down", "one line down", EVERYWHERE, palette=False),
-    Action("up", ("k", "up"), "up", "one line up", EVERYWHERE, palette=False),
+    Action("down", ("j", "down"), "down", "one line down", SCROLLED, palette=False),
+    Action("up", ("k", "up"), "up", "one line up", SCROLLED, palette=False),
     Action(
         "top",
         ("g", "home"),
         "top",
         "to the first line (of a session: its first byte)",
-        EVERYWHERE,
+        SCROLLED,
         palette=False,
     ),
-    Action("bottom", ("G", "end"), "bottom", "to the last line", EVERYWHERE, palette=False),
-    Action("half_down", ("ctrl+d",), "half down", "half a page down", EVERYWHERE, palette=False),
-    Action("half_up", ("ctrl+u",), "half up", "half a page up", EVERYWHERE, palette=False),
-    Action("page_down", ("pagedown",), "page down", "a page down", EVERYWHERE, palette=False),
-    Action("page_up", ("pageup",), "page up", "a page up", EVERYWHERE, palette=False),
-    Action("left", ("left",), "left", "to the left", (*_INSIDE, "detail"), palette=False),
-    Action("right", ("right",), "right", "to the right", (*_INSIDE, "detail"), palette=False),
+    Action("bottom", ("G", "end"), "bottom", "to the last line", SCROLLED, palette=False),
+    Action("half_down", ("ctrl+d",), "half down", "half a page down", SCROLLED, palette=False),
+    Action("half_up", ("ctrl+u",), "half up", "half a page up", SCROLLED, palette=False),
+    Action("page_down", ("pagedown",), "page down", "a page down", SCROLLED, palette=False),
+    Action("page_up", ("pageup",), "page up", "a page up", SCROLLED, palette=False),
+    Action("left", ("left",), "left", "to the left", _SIDEWAYS, palette=False),
+    Action("right", ("right",), "right", "to the right", _SIDEWAYS, palette=False),
     Action("follow", ("F",), "follow", "stay at the end of what is printed", _SESSIONS, 3),
     Action("follow", ("F",), "follow", "stay at the last hit", _EGRESS, 6),
     Action("pane_next", ("tab",), "pane", "the next pane", footer=0, palette=False),
     Action("pane_previous", ("shift+tab",), "pane back", "the pane before", palette=False),
     Action("zoom", ("z",), "zoom", "this pane alone, and back", footer=7),
+    # in time
+    Action("play", ("space",), "play", "play on, or pause", _REPLAY, 1),
+    Action("seek_back", ("left",), "5 s", "five seconds back", _REPLAY, 1),
+    Action("seek_forward", ("right",), "5 s", "five seconds on", _REPLAY, 1),
+    Action("step_back", ("comma",), "step", "to the output before", _REPLAY, 2),
+    Action("step", ("full_stop",), "step", "to the next output", _REPLAY, 2),
+    Action("mark_next", ("n", "j", "down"), "next mark", "the next denial, typed line, phase …", _REPLAY, 1),
+    Action("mark_previous", ("N", "k", "up"), "mark before", "the mark before", _REPLAY),
+    Action("far_forward", ("pagedown", "ctrl+d"), "minute", "a minute on", _REPLAY),
+    Action("far_back", ("pageup", "ctrl+u"), "minute back", "a minute back", _REPLAY),
+    Action("begin", ("g", "home"), "beginning", "to the first moment", _REPLAY),
+    Action("end", ("G", "end"), "end", "to the last moment; of a session that runs: stay there", _REPLAY),
+    Action("faster", ("greater_than_sign",), "faster", "play faster", _REPLAY, 6),
+    Action("slower", ("less_than_sign",), "slower", "play slower", _REPLAY),
+    Action("open", ("enter",), "session", "choose another recording of the cell", _REPLAY, 6),
     # finding
     Action(
         "filter", ("slash",), "filter", "words, field~text, field:word, field>=number; | ! ( )", _FILTERED, 5
     ),
-    Action("search", ("slash",), "search", "find a text", ("sessions", "commands", "verdict", "detail"), 5),
+    Action("search", ("slash",), "search", "find a text", _SEARCHED, 5),
     Action("filter_toggle", ("f",), "filter on/off", "the filter off and on again", _FILTERED),
     Action("match_next", ("n",), "next match", "the next match of the filter or search", _LISTS),
     Action("match_previous", ("N",), "match before", "the match before", _LISTS),
@@ -105,7 +134,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("raw", ("y",), "raw JSON", "the record as `--json` prints it", footer=9),
     Action("copy", ("c",), "copy", "the cell's id; again: the path of its folder", footer=10),
     Action("copy", ("c",), "copy", "everything that is shown here", _DETAIL, 6),
+    Action("replay", ("t",), "terminal", "the terminal at that moment", _EGRESS, 2),
+    Action("what_if", ("e",), "what if", "another allowlist: which recorded denials would pass", _EGRESS, 7),
     # reaching into a cell
+    Action(
+        "allow", ("A",), "allow", "let a denied host pass: once, or for the rest of the phase", _EGRESS, 2
+    ),
+    Action("fidelity", ("i",), "fidelity", "look from inside whether it is true", _IDENTITY, 1),
     Action("attach", ("a",), "attach", "take the keyboard of a session; asked if somebody has it", footer=2),
     Action("shell", ("s",), "shell", "a shell of your own: as agent, verifier or root"),
     Action("pause", ("p",), "pause", "the agent waits, or goes on"),
@@ -144,16 +179,17 @@ SHOWN = {
     "up": "↑",
     "left": "←",
     "right": "→",
+    "comma": ",",
+    "full_stop": ".",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
     "left_square_bracket": "[",
     "ctrl+right_square_bracket": "ctrl+]",
     "f12": "F12",
 }
 """How a key is written on the screen, where that differs from its name."""
 
-MISSING: dict[str, str] = {
-    "identity": "5 Identity: recorded in cell/cell.json (y shows it); this version has no screen for it yet",
-    "replay": "7 Replay: this version watches (2, g for the first byte); seeking in time comes later",
-}
+MISSING: dict[str, str] = {}
 """What is missing for a view of SCREENS that this version does not have, in one line."""
 
 TABS: tuple[tuple[str, str, bool], ...] = tuple(

@@ -19,11 +19,21 @@ from hudtui.selecting import SelectingPane
 from hudtui.view_commands import CommandsView
 from hudtui.view_egress import EgressView
 from hudtui.view_fleet import FleetView
+from hudtui.view_identity import IdentityView
+from hudtui.view_replay import ReplayView
 from hudtui.view_sessions import SessionsView
 from hudtui.view_verdict import VerdictView
 from hudtui.views import HudView
 
-VIEW_CLASSES: tuple[type[HudView], ...] = (FleetView, SessionsView, CommandsView, EgressView, VerdictView)
+VIEW_CLASSES: tuple[type[HudView], ...] = (
+    FleetView,
+    SessionsView,
+    CommandsView,
+    EgressView,
+    IdentityView,
+    VerdictView,
+    ReplayView,
+)
 """The views that this version has; each knows its own name."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -18,7 +19,12 @@ from hudtui.egress_rows import cells, columns, order_hits, order_hosts
 from hudtui.look import Run
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.table import Column, Table
+from hudtui.view_replay import ReplayView
 from hudtui.views import HudView, Pane, titled
+from hudtui.what_if_screen import WhatIfScreen
+
+if TYPE_CHECKING:
+    from hudtui.operating import Operating
 
 Row = Hit | HostSum
 
@@ -271,9 +277,8 @@ class EgressView(HudView):
         """Choose the column to sort by."""
         by, down = self.sort
         options = [("", "most denied first" if self.grouped else "as they came")]
-        for column in self.table.columns:
-            sign = (" ▼" if down else " ▲") if column.key == by else ""
-            options.append((column.key, column.title.capitalize() + sign))
+        sign = " ▼" if down else " ▲"
+        options += [(c.key, c.title.capitalize() + sign * (c.key == by)) for c in self.table.columns]
 
         def chosen(name: str | None) -> None:
             if name == "":
@@ -300,9 +305,40 @@ class EgressView(HudView):
 
     def act_replay(self) -> None:
         """Show the terminal at the moment of the hit."""
+        row, view = self.table.current, self.hud.views["replay"]
+        if isinstance(row, Hit) and isinstance(view, ReplayView):
+            view.show_moment(row.trial, row.session, row.t)
+
+    def act_what_if(self) -> None:
+        """Edit the allowlist, and see which recorded denials would pass."""
         row = self.table.current
-        if isinstance(row, Hit):
-            self.hud.flash("7 Replay is not in this version")
+        hits = [hit for hit in self.hud.hits.hits if self.hud.scope in (None, hit.trial)]
+        if not hits:
+            self.hud.flash("what if: nothing tried to leave, so there is nothing to decide again")
+            return
+        denied = row is not None and (row.denied if isinstance(row, HostSum) else not row.allowed)
+        self.app.push_screen(WhatIfScreen(hits, f"{row.host} " if row is not None and denied else ""))
+
+    def act_allow(self) -> None:
+        """Let the denied host pass from now on; asked how far."""
+        row, operating = self.table.current, cast("Operating", self.app)
+        if not isinstance(row, Hit) or row.allowed:
+            self.hud.flash("A allows a host that was denied: choose such a hit")
+            return
+        trial = self.trial()
+        if operating.refused(trial, "allow") or trial is None:
+            return
+        options = (
+            ("once", f"{row.place} once more, in the {row.phase} phase"),
+            ("phase", f"{row.place} for the rest of the {row.phase} phase"),
+        )
+        said = f"{row.place} may be reached · the verdict will say so"
+
+        def chosen(how: str) -> None:
+            asked = {"host": row.host, "port": row.port, "phase": row.phase, "once": how == "once"}
+            operating.ask_cell(trial, "allow", said, **asked)
+
+        operating.choose(f"Allow in {trial.id}", options, chosen)
 
 
 def _key(row: Row) -> str:

@@ -1,0 +1,266 @@
+"""What a cell is made of, as a document: namespaces, ids, users, capabilities, limits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cell.plain import plain
+from cell.records import CellInfo, Identity, Limit, PhaseIdentity
+from cell.trials import Trial
+from hudtui.doc import Line, line
+from hudtui.fleet_rows import state_runs
+from hudtui.look import Run
+
+CAPABILITIES: tuple[str, ...] = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+)
+"""The kernel's capabilities in the order of their bits, without `CAP_`."""
+
+_MIGHTY = {"SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "SYS_BOOT", "BPF", "PERFMON", "MAC_ADMIN"}
+_EVERY = 2**32 - 1
+_RANGES = 5
+_PAD = 14
+
+
+def capabilities(mask: str) -> list[str] | None:
+    """Return the names of a mask in hex; an unknown bit is its number. None for what is no mask."""
+    try:
+        bits = int(mask, 16)
+    except ValueError:
+        return None
+    if bits < 0 or bits >> 64:
+        return None
+    return [
+        CAPABILITIES[bit] if bit < len(CAPABILITIES) else f"#{bit}" for bit in range(64) if bits >> bit & 1
+    ]
+
+
+def identity_lines(trial: Trial, info: CellInfo | None) -> list[Line]:
+    """Return the document of a cell; `info` is None where there is no readable cell.json."""
+    if info is None:
+        return _missing(trial)
+    known = info.identity
+    found = [*_world(info, known), *_namespaces(known), *_ids(known)]
+    for phase in known.phases:
+        found += _phase(phase)
+    found += _limits(known.limits)
+    notes = (*known.notes, *info.warnings)
+    found.append(line((f"Notes {len(notes) or ''}".rstrip(), "head")))
+    found += [line(("  ▲ ", "warn"), plain(note, limit=600), hang=4) for note in notes]
+    if not notes:
+        found.append(line(("  none: the world is what the task declares", "muted")))
+    found += [line(), line(("Fidelity", "head")), line("  not run; press ", ("i", "primary"))]
+    return found
+
+
+def _missing(trial: Trial) -> list[Line]:
+    if trial.origin == "harbor":
+        return [
+            line("Harbor keeps no identity record (cell/cell.json)."),
+            line(),
+            line(("cell run", "bold"), " on the same task records what its world is made of.", hang=2),
+        ]
+    return [
+        line("cell/cell.json is missing or torn: the cell did not get as far as to say what it is made of.")
+    ]
+
+
+def _fact(name: str, *runs: Run | str) -> Line:
+    return line((f"  {name:<{_PAD}}", "muted"), *runs, hang=_PAD + 2)
+
+
+def _world(info: CellInfo, known: Identity) -> list[Line]:
+    boxed: Run = ("own world", "ok") if known.sandboxed else ("UNSANDBOXED: the machine itself", "bad bold")
+    roots = {
+        "image": "the image's own",
+        "system": "composed of the machine's system",
+        "none": "the machine's",
+    }
+    root = roots.get(known.root, plain(known.root, limit=80))
+    privs = "on: no program gains rights" if known.no_new_privs else "off, as in a container"
+    return [
+        line(("World", "head")),
+        _fact("runs on", plain(info.substrate, limit=40), ("   ", ""), boxed),
+        _fact("root", root or "–"),
+        _fact("hostname", plain(known.hostname, limit=80) or "–"),
+        _fact("seccomp", plain(known.seccomp, limit=80) or ("none", "warn")),
+        _fact("no_new_privs", privs),
+        line(),
+    ]
+
+
+def _namespaces(known: Identity) -> list[Line]:
+    shared = [each for each in known.namespaces if each.shared]
+    title: list[Run] = [("Namespaces", "head")]
+    if shared and known.sandboxed:
+        title.append((f"   {len(shared)} shared with the machine: a leak", "bad bold"))
+    found = [line(*title)]
+    for each in known.namespaces:
+        state: Run = ("shared", "bad bold") if each.shared else ("own", "ok")
+        inode: Run = (f"{each.inode:<12}", "bad" if each.shared else "")
+        found.append(_fact(plain(each.kind, limit=12), inode, state))
+    if not known.namespaces:
+        found.append(line(("  not recorded", "muted")))
+    return [*found, line()]
+
+
+def _ids(known: Identity) -> list[Line]:
+    title: list[Run] = [("Ids", "head")]
+    if not known.full_id_map:
+        title.append(("   only the own id is mapped", "warn"))
+    found = [line(*title)]
+    for name, ranges in (("uid", known.uid_map), ("gid", known.gid_map)):
+        found += ruler(name, ranges)
+    return [*found, line()]
+
+
+def ruler(name: str, ranges: Sequence[tuple[int, int, int]]) -> list[Line]:
+    """Return a map as two rulers, one over the other: ids inside, and what they are outside."""
+    if not ranges:
+        return [_fact(name, ("not recorded", "muted"))]
+    inside: list[Run] = []
+    outside: list[Run] = []
+    for first, there, count in ranges[:_RANGES]:
+        ends = [(first, first + count - 1), (there, there + count - 1)]
+        texts = [(str(a), "" if count == 1 else str(b)) for a, b in ends]
+        bar = 0 if count == 1 else min(24, 4 + count.bit_length() // 2)
+        width = max(len(a) + len(b) for a, b in texts) + bar + (2 if bar else 0)
+        for runs, (a, b), role in ((inside, texts[0], "ok"), (outside, texts[1], "primary")):
+            fill = " " + "━" * (width - len(a) - len(b) - 2) + " "
+            runs.extend([(a, ""), (fill, role), (b, "")] if bar else [(a.ljust(width), "")])
+            runs.append(("  ", ""))
+    same = all(first == there for first, there, _ in ranges)
+    whole = sum(count for _, _, count in ranges) >= _EVERY
+    said = "every id, the same outside" if same and whole else "the same outside" if same else ""
+    more = len(ranges) - _RANGES
+    tail = f"and {more} more" if more > 0 else said
+    return [
+        line((f"  {name:<5}inside   ", "muted"), *inside),
+        line((f"  {'':<5}outside  ", "muted"), *outside, (tail, "muted")),
+    ]
+
+
+def _phase(phase: PhaseIdentity) -> list[Line]:
+    groups = " ".join(str(gid) for gid in phase.groups) or "none"
+    declared, used = plain(phase.network_declared, limit=60), plain(phase.network_used, limit=60)
+    network: list[Run | str] = [declared or "–"]
+    if used and used != declared:
+        network.append((f"   used: {used}", "warn"))
+    who = (f"   uid {phase.uid}, gid {phase.gid}, groups {groups}", "muted")
+    return [
+        line((f"{phase.phase.capitalize()}'s phase", "head")),
+        _fact("user", (plain(phase.user, limit=60), "bold"), who),
+        _fact(
+            "home", plain(phase.home, limit=200), ("   works in ", "muted"), plain(phase.workdir, limit=200)
+        ),
+        _fact("network", *network),
+        _fact("caps", *_caps(phase.cap_effective)),
+        _fact("caps at most", *_caps(phase.cap_bounding)),
+        line(),
+    ]
+
+
+def _caps(mask: str) -> list[Run | str]:
+    names = capabilities(mask)
+    if names is None:
+        return [("not recorded", "muted")]
+    if not names:
+        return [("none", "ok")]
+    if len(names) >= len(CAPABILITIES):
+        return [(f"all {len(names)}", "bad bold")]
+    runs: list[Run | str] = [(f"{len(names)}: ", "muted")]
+    for name in names:
+        runs.append((f"{name.lower()} ", "bad bold" if name in _MIGHTY else ""))
+    return runs
+
+
+def _limits(limits: Sequence[Limit]) -> list[Line]:
+    found = [line(("Limits", "head"))]
+    for each in limits:
+        state: Run = ("enforced", "ok") if each.enforced else ("not enforced", "warn")
+        why = f"   {plain(each.why, limit=300)}" if each.why else ""
+        value = f"{plain(each.value, limit=40):<10}"
+        found.append(_fact(plain(each.name, limit=14), value, state, (why, "muted")))
+    if not limits:
+        found.append(line(("  none declared", "muted")))
+    return [*found, line()]
+
+
+def cells_lines(cells: Sequence[tuple[Trial, CellInfo | None]]) -> list[Line]:
+    """Return one line for each cell: what differs between worlds that should be alike."""
+    found = [
+        line(("Identity of all cells", "head"), ("   enter on Fleet, then 5, shows one", "muted")),
+        line(),
+    ]
+    for trial, info in cells:
+        state = state_runs(trial)
+        runs: list[Run | str] = [*state, " " * (3 - len(state)), (f"{trial.id:<8}", "link")]
+        runs.append(f"{trial.task[:24]:<25}")
+        if info is None:
+            missing = "no cell/cell.json" if trial.origin == "cell" else "Harbor keeps no identity"
+            runs.append((missing, "muted"))
+        else:
+            runs += _brief(info)
+        found.append(line(*runs, hang=11))
+    return found
+
+
+def _brief(info: CellInfo) -> list[Run]:
+    known = info.identity
+    if not known.sandboxed:
+        return [("UNSANDBOXED", "bad bold")]
+    shared = [each.kind for each in known.namespaces if each.shared]
+    runs: list[Run] = [(f"{plain(info.substrate, limit=20)} · ", "muted")]
+    if shared:
+        runs.append((f"shares {' '.join(plain(kind, limit=12) for kind in shared)}", "bad bold"))
+    else:
+        runs.append((f"{len(known.namespaces)} own namespaces", "" if known.namespaces else "muted"))
+    users = " · ".join(f"{phase.phase} as {plain(phase.user, limit=20)}" for phase in known.phases)
+    runs.append((f" · {users}" if users else "", "muted"))
+    count = len(known.notes) + len(info.warnings)
+    if count:
+        runs.append((f" · ▲ {count}", "warn"))
+    loose = [each.name for each in known.limits if not each.enforced]
+    if loose:
+        runs.append((f" · loose: {' '.join(plain(name, limit=14) for name in loose)}", "warn"))
+    return runs
