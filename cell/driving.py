@@ -114,7 +114,7 @@ async def show(watcher: Watcher, client: Client) -> None:
 
 
 async def _sit(session: Session, client: Client, driver: Driver, by: str) -> Left:
-    watcher = session.watch()
+    watcher = session.watch(typing=True)
     screen: asyncio.Future[Any] = asyncio.ensure_future(show(watcher, client))
     keys: asyncio.Future[Any] = asyncio.ensure_future(_keys(session, client, by))
     try:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .queries import without_queries
 from .recording import Recording
 from .sandbox import Child, Ended
 
@@ -167,11 +168,12 @@ class Session:
             fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
             self.recording.resize(cols, rows)
 
-    def watch(self) -> Watcher:
-        """Return a new watcher, who first sees the latest output."""
+    def watch(self, *, typing: bool = False) -> Watcher:
+        """Return a new watcher, who first sees the latest output; not what it asked, for one who types."""
         watcher = Watcher()
-        for piece in self._backlog:
-            watcher.feed(piece)
+        latest = b"".join(self._backlog)
+        if latest:
+            watcher.feed(without_queries(latest) if typing else latest)
         self.watchers.add(watcher)
         return watcher
 

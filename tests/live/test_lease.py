@@ -311,3 +311,17 @@ def test_cell_attach_finds_the_latest_terminal_and_says_how_it_ended(
     assert attach("1", "--take").returncode == 0
     plain.communicate()
     assert cell.events("lease")[-2]["reason"] == "taken over from bob"
+
+
+def test_o5_who_takes_the_keyboard_is_not_asked_what_was_asked_before(
+    cell: LiveCell, seat: Callable[..., Seat]
+) -> None:
+    agent = seat(
+        cell, "agent", "stty -echo; printf 'old\\033[6nOLD\\n'; read x; printf 'new\\033[6nNEW\\n'; cat"
+    )
+    agent.wait_for(b"OLD")
+    looking = seat(cell, "viewer", "watch 1")
+    assert b"old\x1b[6nOLD" in looking.wait_for(b"OLD")
+    ann = seat(cell, "operator", "attach 1")
+    assert b"oldOLD" in ann.wait_for(b"OLD")
+    assert b"new\x1b[6nNEW" in ann.type(b"\r").wait_for(b"NEW"), "what is asked now is"
