@@ -138,15 +138,27 @@ def namespace_of(pid: int, kind: str) -> int:
 def processes_in(pid_namespace: int, mount_namespace: int = 0) -> list[int]:
     """Return the pids of all living processes in a pid namespace (and, unless 0, a mount namespace)."""
     found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and namespace_of(int(entry.name), "pid") == pid_namespace:
-            pid = int(entry.name)
-            if mount_namespace and namespace_of(pid, "mnt") != mount_namespace:
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in os.listdir(proc):  # noqa: PTH208
+            # relative to a descriptor: a machine has many processes, and most are not of the world
+            if not name.isdigit() or not _is_in(proc, name, "pid", pid_namespace):
+                continue
+            if mount_namespace and not _is_in(proc, name, "mnt", mount_namespace):
                 continue
             # a zombie is nothing any more, but it keeps its namespace until somebody waits for it
-            if (stat_fields(pid) or "X")[0] not in "ZX":
-                found.append(pid)
+            if (stat_fields(int(name)) or "X")[0] not in "ZX":
+                found.append(int(name))
+    finally:
+        os.close(proc)
     return found
+
+
+def _is_in(proc: int, name: str, kind: str, inode: int) -> bool:
+    try:
+        return os.readlink(f"{name}/ns/{kind}", dir_fd=proc) == f"{kind}:[{inode}]"
+    except OSError:
+        return False
 
 
 def stat_fields(pid: int) -> list[str]:

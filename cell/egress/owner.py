@@ -3,7 +3,7 @@
 A secret could be read on the loopback (a plain `docker run` has CAP_NET_RAW); who holds a socket cannot
 be forged. `sock_diag` names the inode of the client's own socket, and the process is the one that has
 that inode among its descriptors. A client that has gone by then is nobody, and nobody is let through.
-Nothing is cached: the next connection of the same process is looked up anew.
+No answer is cached: what was found before only says where to look first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ _NO_COOKIE = 0xFFFFFFFF
 # packets could have opened our end in the name of a socket that is only just connecting.
 _CONNECTED = frozenset({1, 4, 5, 8, 9, 11})
 _LONGEST_COMMAND = 400  # characters that a record keeps
+_RECENT = 8  # processes that are looked at first
+_PATIENCE = 0.25  # seconds: a world that is made hard to search has no owners
 
 End = tuple[str, int]
 
@@ -32,9 +35,10 @@ End = tuple[str, int]
 class Owner:
     """The process inside that a connection belongs to, as it was when it was asked for.
 
-    `pid` is the substrate's number, `uid` the sandbox's. When a child has inherited the socket,
-    `pid` is the process that started first, and `mount_namespaces` has those of all who hold it:
-    a connection is the verifier's only if that is its only one.
+    `pid` is the substrate's number, `uid` the sandbox's. A socket that a child has inherited has more
+    than one holder: `pid` is one of them, and `mount_namespaces` has those of all that were found. Who
+    has the agent's view of files ends the search; so a connection is the verifier's only if nobody
+    else has it.
     """
 
     pid: int
@@ -49,10 +53,15 @@ class Owner:
 
 
 class Owners:
-    """Asks the kernel for owners. `diag` is a sock_diag socket that was made inside the sandbox."""
+    """Asks the kernel for owners. `diag` is a sock_diag socket that was made inside the sandbox.
 
-    def __init__(self, diag: socket.socket, pid_namespace: int) -> None:
-        self._diag, self._pid_namespace, self._sequence = diag, pid_namespace, 0
+    `home` is the sandbox's own mount namespace; 0, and every search is for all holders.
+    """
+
+    def __init__(self, diag: socket.socket, pid_namespace: int, home: int = 0) -> None:
+        self._diag, self._home, self._sequence = diag, home, 0
+        self._space = f"pid:[{pid_namespace}]"
+        self._recent: list[int] = []
         diag.setblocking(False)
 
     def of(self, connection: socket.socket) -> Owner | None:
@@ -113,21 +122,42 @@ class Owners:
         if found is None:
             return None
         inode, uid = found
-        name, holders = f"socket:[{inode}]", []
-        for pid in kernel.processes_in(self._pid_namespace):
+        name, until = f"socket:[{inode}]", time.monotonic() + _PATIENCE
+        first: tuple[int, str] | None = None
+        views: set[int] = set()
+        for pid in self._inside():
             with suppress(OSError):
                 # by descriptor, so that it cannot be another process of the same pid later on
                 process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
                     if _holds(process, name):
                         view = os.stat("ns/mnt", dir_fd=process).st_ino
-                        holders.append((_started(process), pid, _command(process), view))
+                        first = first or (pid, _command(process))
+                        views.add(view)
+                        if view == self._home:
+                            break
                 finally:
                     os.close(process)
-        if not holders:
+            if time.monotonic() > until:
+                return None
+        if first is None:
             return None
-        _, pid, command, _ = min(holders)
-        return Owner(pid, uid, inode, command, frozenset(view for _, _, _, view in holders))
+        self._recent = [first[0], *(pid for pid in self._recent if pid != first[0])][:_RECENT]
+        return Owner(first[0], uid, inode, first[1], frozenset(views))
+
+    def _inside(self) -> Iterator[int]:
+        """Give the processes of the sandbox: those that had connections, then the youngest first."""
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            recent = set(self._recent)
+            for pid in tuple(self._recent):
+                if _is_in(proc, pid, self._space):
+                    yield pid
+            for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):  # noqa: PTH208
+                if pid not in recent and _is_in(proc, pid, self._space):
+                    yield pid
+        finally:
+            os.close(proc)
 
 
 def session_of(
@@ -162,14 +192,23 @@ def _packed(address: str) -> bytes:
     return packed[12:] if packed[:12] == b"\0" * 10 + b"\xff\xff" else packed
 
 
+def _is_in(proc: int, pid: int, space: str) -> bool:
+    try:
+        return os.readlink(f"{pid}/ns/pid", dir_fd=proc) == space
+    except OSError:
+        return False
+
+
 def _holds(process: int, name: str) -> bool:
     table = os.open("fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=process)
     try:
-        with os.scandir(table) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):  # closed in between
-                    if os.readlink(entry.name, dir_fd=table) == name:
-                        return True
+        # the newest descriptor is most often the one
+        for number in sorted(os.listdir(table), key=int, reverse=True):  # noqa: PTH208
+            try:
+                if os.readlink(number, dir_fd=table) == name:
+                    return True
+            except FileNotFoundError:
+                continue  # closed in between
     finally:
         os.close(table)
     return False
@@ -181,10 +220,6 @@ def _read(process: int, name: str) -> bytes:
         return os.read(descriptor, 4096)
     finally:
         os.close(descriptor)
-
-
-def _started(process: int) -> int:
-    return int(_read(process, "stat").rpartition(b")")[2].split()[19])
 
 
 def _command(process: int) -> str:

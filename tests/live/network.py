@@ -24,7 +24,7 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class World:
-    """The sandbox, what `netsetup.prepare` found, and the sockets it made, by label."""
+    """The sandbox, what `ends.prepare` found, and the sockets it made, by label."""
 
     def __init__(
         self, sandbox: Sandbox, root: Path, facts: dict[str, Any], sockets: dict[str, socket.socket]
@@ -33,14 +33,21 @@ class World:
 
     @property
     def owners(self) -> Owners:
-        return Owners(self.sockets["diag"], self.sandbox.pid_namespace)
+        return Owners(self.sockets["diag"], self.sandbox.pid_namespace, self.sandbox.mount_namespace)
 
-    def start(self, command: Sequence[str], *, uid: int = 0) -> tuple[Child, int]:
+    def start(
+        self, command: Sequence[str], *, uid: int = 0, view: Sequence[tuple[str, int]] = ()
+    ) -> tuple[Child, int]:
         """Start a program; return it and the descriptor of all it prints."""
         out, end = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
         child = self.sandbox.spawn(
-            [list(command)], who=Who(uid, uid, (uid,)), env={"PATH": PATH}, cwd="/", stdio=(null, end, end)
+            [list(command)],
+            who=Who(uid, uid, (uid,)),
+            env={"PATH": PATH},
+            cwd="/",
+            stdio=(null, end, end),
+            view=view,
         )
         os.close(end)
         os.close(null)

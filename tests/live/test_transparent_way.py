@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
-from cell import netsetup
+from cell import kernel
 from cell.egress.context import Caller, Limits
 from cell.egress.dial import Dialer
 from cell.egress.names import NameServer
-from cell.egress.owner import Owner, session_of
+from cell.egress.owner import Owner, Owners, session_of
 from cell.egress.pool import Pool
 from cell.egress.transparent import Transparent
 from cell.events import Egress, EgressEnd
 from cell.hosts import IP, Host
+from cell.launcher import ends
 from cell.policy import Decision, Policy, entry
 
 from .network import World, until, world
@@ -241,7 +242,7 @@ async def test_who_connects_to_the_ways_own_address_has_the_proxy(tmp_path: Path
         for host in ("127.0.0.1", "::1"):
             said = await here.shell(f"exec 3<>/dev/tcp/{host}/3128; cat <&3")
             said = await here.python(
-                f"import socket; one = socket.create_connection(('{host}', {netsetup.WAY_PORT})); print(one.recv(99))"
+                f"import socket; one = socket.create_connection(('{host}', {ends.WAY_PORT})); print(one.recv(99))"
             )
             assert said == "b'the proxy'\n"
         assert border.records == []
@@ -438,3 +439,102 @@ async def test_the_owner_of_a_datagram_is_found_too(tmp_path: Path) -> None:
             names.sendto(b"x", client)
             await child.ended
             assert here.owners.of_datagram(client, ("127.0.0.1", 53)) is None
+
+
+AGENT_GIVES = """
+import os, socket
+server = socket.socket(socket.AF_UNIX)
+server.bind("\\0meet")
+server.listen()
+print("ready", flush=True)
+other, _ = server.accept()
+one = socket.create_connection(("127.0.0.1", 3128))
+socket.send_fds(other, [b"x"], [one.fileno()])
+print("given", flush=True)
+other.recv(1)
+"""
+VERIFIER_TAKES = """
+import socket
+other = socket.socket(socket.AF_UNIX)
+other.connect("\\0meet")
+_, (given,), _, _ = socket.recv_fds(other, 1, 1)
+own = socket.create_connection(("127.0.0.1", 3128))
+print("taken", flush=True)
+own.recv(1)
+"""
+
+
+async def test_100_a_connection_that_the_agent_holds_too_is_not_the_verifiers(tmp_path: Path) -> None:
+    async with world(tmp_path / "s", proxy=True) as here:
+        view = kernel.detached_tmpfs(mode=0o755, size=1 << 20, files=100)
+        agent, said_agent = here.start(["/usr/bin/python3", "-c", AGENT_GIVES])
+        with os.fdopen(said_agent, "rb") as gives:
+            assert await asyncio.to_thread(gives.readline) == b"ready\n"
+            verifier, said = here.start(["/usr/bin/python3", "-c", VERIFIER_TAKES], view=[("/tests", view)])
+            os.close(view)
+            with os.fdopen(said, "rb") as takes:
+                assert await asyncio.to_thread(takes.readline) == b"taken\n"
+                way = here.sockets["way"]
+                way.settimeout(5)
+                both, _ = way.accept()
+                own, _ = way.accept()
+                inside = kernel.namespace_of(verifier.pid, "mnt")
+                assert inside not in (0, here.sandbox.mount_namespace)
+                owner = here.owners.of(own)
+                assert owner is not None
+                assert (owner.pid, owner.only_in(inside)) == (verifier.pid, True), "the positive control"
+                for owners in (here.owners, Owners(here.sockets["diag"], here.sandbox.pid_namespace)):
+                    shared = owners.of(both)
+                    assert shared is not None
+                    assert not shared.only_in(inside)
+                both.close()
+                own.close()
+                await verifier.ended
+            await agent.ended
+
+
+async def test_a_socket_of_multipath_tcp_and_of_both_families_has_its_owner(tmp_path: Path) -> None:
+    script = """
+    import socket, threading
+    six = socket.socket(socket.AF_INET6)
+    six.connect(("::ffff:1.2.3.4", 80))
+    many = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+    threading.Thread(target=many.connect, args=(("1.2.3.4", 81),)).start()
+    print("connected", flush=True)
+    six.recv(1)
+    """
+    import textwrap
+
+    async with world(tmp_path / "s", proxy=True, transparent=True) as here:
+        child, out = here.start(["/usr/bin/python3", "-c", textwrap.dedent(script)])
+        with os.fdopen(out, "rb") as said:
+            assert await asyncio.to_thread(said.readline) == b"connected\n"
+            way = here.sockets["way"]
+            way.settimeout(5)
+            accepted = [way.accept()[0] for _ in range(2)]
+            for one in accepted:
+                owner = here.owners.of(one)
+                assert owner is not None
+                assert owner.pid == child.pid
+            for one in accepted:
+                one.close()
+            await child.ended
+
+
+def test_an_orphan_is_known_by_the_kernels_session() -> None:
+    # pid: (parent, the kernel's session)
+    table = {
+        10: (1, 10),  # the session's first process
+        11: (10, 10),
+        12: (11, 12),  # its grandchild, which called setsid
+        20: (5, 10),  # an orphan of it
+        21: (5, 21),  # an orphan that called setsid
+        30: (1, 9),  # a later process of a pid that is on the list, but leads nothing
+    }
+
+    def stat(pid: int) -> list[str]:
+        return ["S", str(table[pid][0]), "0", str(table[pid][1])] if pid in table else []
+
+    sessions = {10: 3, 30: 4}
+    assert [session_of(pid, sessions, stat) for pid in (10, 11, 12, 20)] == [3, 3, 3, 3]
+    assert [session_of(pid, sessions, stat) for pid in (21, 30, 99)] == [None, None, None]
