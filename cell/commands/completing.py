@@ -10,6 +10,8 @@ from cell import arguments
 from .saying import say
 
 # What a shell asks for the names of cells: those of this machine, and of the jobs folder here.
+_AGENTS = ("oracle", "nop", "human", "exec:")
+_COCKPIT = ("--read-only", "--attach", "--take", "--filter", "--light", "--help", "--version")
 _CELLS = "cell ls 2>/dev/null | cut -d ' ' -f 1"
 
 
@@ -26,6 +28,8 @@ def grammar() -> dict[str, tuple[str, dict[str, tuple[str, ...]], bool]]:
         options: dict[str, tuple[str, ...]] = {}
         for action in sub._actions:
             choices = tuple(str(choice) for choice in action.choices or ())
+            if action.metavar == "AGENT":
+                choices = _AGENTS
             options.update(dict.fromkeys(action.option_strings, choices))
         takes = any(action.dest == "cell" for action in sub._actions)
         found[name] = (sub.description or "", options, takes)
@@ -61,6 +65,7 @@ _cell() {{
     esac
 }}
 complete -o default -F _cell cell
+complete -o default -W {shlex.quote(" ".join(_COCKPIT))} hudtui
 """
 
 
@@ -81,4 +86,5 @@ def fish() -> str:
             word = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
             values = f" -x -a {shlex.quote(' '.join(choices))}" if choices else ""
             lines.append(f"complete -c cell {here} {word}{values}")
+    lines += [f"complete -c hudtui -l {option[2:]}" for option in _COCKPIT]
     return "\n".join(lines) + "\n"

@@ -122,6 +122,7 @@ def test_a_shell_completes_commands_options_choices_and_cells() -> None:
     assert completed("pa") == {"pause"}
     assert completed("pause", "--fr") == {"--freeze"}
     assert completed("ssh", "--as", "") == {"agent", "verifier", "root"}
+    assert completed("run", "-a", "h") == {"human"}
     assert completed("grant", "--as", "v") == {"viewer"}
     assert completed("attach", "a") == {"abc1234"}
     assert completed("attach", "--t") == {"--take"}
