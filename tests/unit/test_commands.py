@@ -11,12 +11,11 @@ from cell.commands import completing, entering, granting, looking, operating, ru
 from cell.errors import HarnessError, UsageError
 from cell.records import Cause, Verdict
 
-MODULES = (completing, entering, granting, looking, operating, running)
-
 
 def test_every_command_of_the_parser_is_done_and_no_other() -> None:
     assert set(arguments.commands()) == set(cli._COMMANDS)
-    assert {act.__module__ for act in cli._COMMANDS.values()} == {module.__name__ for module in MODULES}
+    assert {entering.ssh, looking.ls, operating.stop, running.run} <= set(cli._COMMANDS.values())
+    assert all(act.__module__.startswith("cell.commands.") for act in cli._COMMANDS.values())
 
 
 def test_a_verdict_is_one_plain_line() -> None:
