@@ -103,6 +103,18 @@ def parser() -> argparse.ArgumentParser:
     )
     commanded.add_argument("--output", action="store_true", help="with what each printed")
     command("doctor", "Tell what this machine can do, each line with its remedy.")
+    gc = command(
+        "gc",
+        "Remove the exports of images that are gone, and the roots of trials whose cell died.",
+        examples="  cell gc\n  cell gc --finished --yes jobs/2026-01-01__12-00-00",
+    )
+    gc.add_argument(
+        "paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)"
+    )
+    gc.add_argument(
+        "--finished", action="store_true", help="also what the agents of finished trials changed (cell/root)"
+    )
+    gc.add_argument("--yes", action="store_true", help="do not ask")
     completion = command(
         "completion",
         "Print a script that completes commands, options and cells in your shell.",

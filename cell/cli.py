@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import arguments
-from .commands import completing, entering, granting, looking, operating, running
+from .commands import cleaning, completing, entering, granting, looking, operating, running
 from .errors import CellError
 from .plain import plain
 
@@ -34,6 +34,7 @@ _COMMANDS = {
     "ls": looking.ls,
     "commands": looking.commands,
     "doctor": looking.doctor,
+    "gc": cleaning.gc,
     "stop": operating.stop,
     "keep": operating.keep,
     "grade": operating.grade,

@@ -104,6 +104,15 @@ def export(image: Image, cache: Path, *, on_line: OnLine = lambda line: None) ->
     return folder
 
 
+def present() -> frozenset[str]:
+    """Return the ids of all images that the engine has; HarnessError when none answers."""
+    with _engine() as engine:
+        try:
+            return frozenset(str(image["Id"]) for image in engine.images(all=True))
+        except _FAILURES as error:
+            raise HarnessError(f"the engine does not list its images: {_said(error)}") from error
+
+
 def _export(image: Image, folder: Path, on_line: OnLine) -> None:
     on_line(f"exporting image {image.id.removeprefix('sha256:')[:12]}")
     folder.mkdir(mode=0o755)
