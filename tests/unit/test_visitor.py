@@ -5,6 +5,7 @@ import os
 import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cell import visitor
@@ -34,3 +35,60 @@ def test_tests_that_lead_out_are_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="could not be laid out"):
         visitor._unpack(tar((link, b"")), descriptor)
     os.close(descriptor)
+
+
+def grading(**found: object) -> visitor.Grading:
+    plain = visitor.Grading(
+        attempt=1,
+        exit=0,
+        signal=None,
+        ms=1.0,
+        started=0.0,
+        stopped="",
+        rewards={"reward": 0.0},
+        reward_file="reward.txt",
+        fault=None,
+        tests=(),
+        notes=(),
+        programs=(),
+        interference=(),
+        interference_outside=False,
+        interference_proved=False,
+        sure=True,
+        output="",
+    )
+    return msgspec.structs.replace(plain, **found)
+
+
+PASSED = {"rewards": {"reward": 1.0}}
+KILLED = {"rewards": None, "exit": None, "signal": "KILL"}
+SENT = {"interference": ("SIGKILL to 'sleep'",), "interference_outside": True}
+LIMITS = {"interference": ("the limits changed",)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "held", "proved", "left"),
+    [
+        # by the kernel's word: a second verification that nobody disturbs proves it, whatever it gives
+        (SENT, {}, 1, True, True),
+        (SENT, PASSED, 1, True, True),
+        (SENT, {}, 0, True, True),
+        (SENT, KILLED, 1, False, True),
+        # only suspected: it must go better when the agent's processes cannot act
+        (LIMITS, PASSED, 1, True, True),
+        (LIMITS, {}, 1, False, False),
+        (LIMITS, {**PASSED, **LIMITS}, 1, False, False),
+        (LIMITS, PASSED, 0, False, True),
+        # killed, and signals could not be traced
+        ({**KILLED, "sure": False}, PASSED, 1, True, True),
+        ({**KILLED, "sure": False}, {**KILLED, "sure": False}, 1, False, True),
+    ],
+)
+def test_a_second_verification_proves_or_clears(
+    first: dict[str, object], second: dict[str, object], held: int, proved: bool, left: bool
+) -> None:
+    found = visitor.weigh(grading(**first), grading(**second), held=held)
+    assert found.interference_proved is proved
+    assert bool(found.interference) is left
+    assert found.rewards == grading(**first).rewards, "the first one is what was graded"
+    assert left or any("went the same" in note for note in found.notes)
