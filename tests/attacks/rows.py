@@ -15,6 +15,7 @@ ROWS: dict[int, str] = {
     6: "capabilities in every kind of session",
     7: "ptrace pid 1, the holder, another session's launcher",
     8: "setns to the namespaces of pid 1",
+    9: "a new namespace of any kind",
     10: "open_by_handle_at, pivot_root, chroot and fchdir",
     11: "mknod a device and open it",
     14: "read the harness's session keyring",

@@ -138,6 +138,15 @@ def test_008_no_namespace_of_pid_1_can_be_joined(standing: LiveCell) -> None:
     assert {control["setns"][kind] for kind in ("ipc", "uts", "net")} == {"ok"}, control["setns"]
 
 
+def test_009_no_new_namespace_can_be_made(standing: LiveCell) -> None:
+    told, control = attack(standing, "namespaces"), unhindered(standing, "namespaces")
+    assert told.pop("clone3") == "ENOSYS", "so that a program falls back to clone, which the filter can judge"
+    assert set(told.values()) == {"EPERM"}, told
+    assert {control[kind] for kind in ("mnt", "uts", "ipc", "pid", "net")} == {"ok"}, control
+    assert control["user"] == "ENOSPC", "and without the filter there would be none left to have"
+    assert control["clone3"] == "EINVAL"
+
+
 def test_010_the_root_cannot_be_left(standing: LiveCell, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("outside")

@@ -357,7 +357,7 @@ done
 
 
 def test_123_nothing_planted_is_loaded_by_the_harness(cell: LiveCell) -> None:
-    """Every folder that the harness's interpreter loads from stands in the root, full of modules that tell."""
+    """S9. Every folder that the harness's interpreter loads from stands in the root, full of modules that tell."""
     folders = sorted({
         *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
         *(path for path in sys.path if path and not path.endswith(".zip") and path.startswith("/")),
@@ -423,3 +423,31 @@ def test_124_killing_everything_leaves_the_next_session_working(
             "control: it died",
         )
     assert cell.grade(GOOD)["rewards"] == {"reward": 1.0}
+
+
+MANY = """#!/bin/sh
+echo 1 > /logs/verifier/reward.txt
+python3 -c '
+import os
+os.mkdir("/logs/verifier/many"); os.chdir("/logs/verifier/many")
+n = 0
+try:
+    while n < 10_000_000:
+        os.symlink("/etc/passwd", str(n)) if n % 100 else os.mkdir(str(n))
+        n += 1
+except OSError as error: print(n, error.strerror)
+'
+"""
+
+
+def test_034_ten_million_names_are_stopped_and_the_reward_is_read(cell: LiveCell) -> None:
+    graded = cell.grade(MANY, timeout=60)
+    number, why = graded["output"].strip().split(" ", 1)
+    assert int(number) < 1_000_000, graded["output"]
+    assert why == "No space left on device", "control: it tried"
+    assert graded["rewards"] == {"reward": 1}
+    copied = list((cell.trial / "verifier/many").iterdir())
+    assert 0 < len(copied) <= 1001, "the folders; no link"
+    assert any("symbolic link" in note for note in graded["notes"])
+    assert any("more were left out" in note for note in graded["notes"])
+    assert len(graded["notes"]) < 60

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import world
 from world import GOOD, LiveCell, until
 
 from cell import kernel, trials
@@ -183,9 +184,7 @@ def test_105_a_grade_has_its_time_and_comes_once(cell: LiveCell) -> None:
     with pytest.raises(Refused, match="for the phase sealed"):
         cell.grade("#!/bin/sh\necho 0 > /logs/verifier/reward.txt\n")
     assert (cell.trial / "verifier/reward.txt").read_text() == "1\n"
-    from world import tests
-
-    again = tests({"test.sh": b"#!/bin/sh\necho 0.5 > /logs/verifier/reward.txt\n"})
+    again = world.tests({"test.sh": b"#!/bin/sh\necho 0.5 > /logs/verifier/reward.txt\n"})
     with pytest.raises(Refused, match="kept"):
         cell.call("grade", again, principal="operator", timeout=5)
     cell.call("keep", principal="operator")
