@@ -105,27 +105,6 @@ def test_g2_g4_phases_cannot_be_skipped_and_each_refusal_is_written_down(
     assert journal.verify(changed), "the positive control: a changed journal is found out"
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "mkfifo /logs/verifier/reward.txt",
-        "truncate -s 1T /logs/verifier/reward.txt",
-        "ln -s /etc/hostname /logs/verifier/reward.txt",
-        "echo 1 > /tmp/r; ln -s /tmp/r /logs/verifier/reward.txt",
-        "mkdir /logs/verifier/reward.txt",
-        "true",
-    ],
-)
-def test_v1_a_reward_that_is_no_file_is_a_fault(cell: LiveCell, script: str) -> None:
-    began = time.monotonic()
-    graded = cell.grade(f"#!/bin/sh\n{script}\n")
-    assert graded["exit"] == 0, graded
-    assert graded["rewards"] is None
-    assert graded["fault"]
-    assert time.monotonic() - began < 10
-    assert (cell.trial / "verifier/test-stdout.txt").exists()
-
-
 def test_v3_a_deadline_ends_the_whole_tree(cell: LiveCell) -> None:
     cell.inside("nohup sleep 4242 >/dev/null 2>&1 &")
     script = "#!/bin/sh\nsetsid sleep 777 &\n(sleep 778 & sleep 779) &\nsleep 0.1; echo started; sleep 780\n"
@@ -143,61 +122,6 @@ def test_v3_a_child_that_keeps_stdout_does_not_hold(cell: LiveCell) -> None:
     assert graded["rewards"] == {"reward": 1.0}
     assert (graded["stopped"], graded["output"]) == ("", "told\n")
     assert time.monotonic() - began < 10
-
-
-def test_v2_planted_rewards_do_not_count(cell: LiveCell) -> None:
-    cell.inside(
-        "mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt; "
-        "echo '{\"reward\": 1}' > /logs/verifier/reward.json; echo exit 0 > /tests/test.sh"
-    )
-    graded = cell.grade("#!/bin/sh\nls /logs/verifier /tests\n")
-    assert graded["rewards"] is None
-    assert "reward" not in graded["output"]
-    assert not (cell.trial / "verifier/reward.txt").exists()
-
-
-@pytest.mark.parametrize("aim", ["/", "/etc", "/logs/artifacts"])
-def test_v2_a_link_at_logs_verifier_leads_nowhere(cell: LiveCell, aim: str) -> None:
-    cell.inside(f"rm -rf /logs/verifier; ln -s {aim} /logs/verifier; rm -rf /tests; ln -s {aim} /tests")
-    assert cell.grade(GOOD)["rewards"] == {"reward": 1.0}
-    root = cell.trial / "cell/root/upper"
-    assert not list(root.glob("**/reward.txt"))
-
-
-def test_v2_a_logs_folder_that_is_a_link(cell: LiveCell) -> None:
-    cell.inside(
-        "rm -rf /logs; mkdir -p /srv/l/verifier; echo 1 > /srv/l/verifier/reward.txt; ln -s /srv/l /logs"
-    )
-    graded = cell.grade("#!/bin/sh\necho 0 > /logs/verifier/reward.txt\n")
-    assert graded["rewards"] in ({"reward": 0.0}, None)
-
-
-def test_102_a_replaced_program_that_the_tests_ran_is_named(cell: LiveCell) -> None:
-    cell.inside("cp /usr/bin/cat /tmp/c; rm /usr/bin/cat; cp /tmp/c /usr/bin/cat; cp /tmp/c /usr/bin/idle")
-    graded = cell.grade("#!/bin/sh\ncat /etc/hostname\necho 1 > /logs/verifier/reward.txt\n")
-    assert graded["rewards"] == {"reward": 1.0}
-    named = "\n".join(graded["programs"])
-    assert "/usr/bin/cat" in named or "/bin/cat" in named
-    assert "idle" not in named, "what was changed and not run is not named"
-
-
-def test_122_an_unchanged_world_has_no_evidence(cell: LiveCell) -> None:
-    assert cell.grade("#!/bin/sh\ncat /etc/hostname\necho 1 > /logs/verifier/reward.txt\n")["programs"] == []
-
-
-def test_121_a_killed_verifier_is_the_agents_doing_and_has_no_reward(cell: LiveCell) -> None:
-    loop = "while :; do pkill -9 -f '^(/bin/sh )?/tests/test.sh|^sleep 1[.]5'; sleep 0.05; done"
-    cell.inside(f'nohup sh -c "{loop}" >/dev/null 2>&1 &')
-    graded = cell.grade("#!/bin/sh\nsleep 1.5\necho 1 > /logs/verifier/reward.txt\n", timeout=20)
-    assert graded["rewards"] is None, graded
-    assert graded["interference"]
-    assert graded["interference_proved"] is True
-
-
-def test_121_a_verifier_that_kills_itself_is_no_interference(cell: LiveCell) -> None:
-    graded = cell.grade("#!/bin/sh\nkill -9 $$\n")
-    assert graded["rewards"] is None
-    assert graded["interference_proved"] is False
 
 
 def test_v3_a_second_look_at_the_cell_finds_it_alive(cell: LiveCell) -> None:
