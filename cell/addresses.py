@@ -15,9 +15,10 @@ from cell.hosts import IP
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PUBLIC = "public"
-# Never opened, whatever a task wrote: this machine itself, its links, and what gives out its credentials.
+# Never opened, whatever a task wrote: this machine itself, its links, what gives out its credentials, and
+# the block from which a world's name server takes addresses that stand for names (egress.pool).
 NEVER = frozenset(
-    {"own", "loopback", "unspecified", "this-network", "link-local", "metadata", "multicast", "broadcast"}
+    {"benchmarking", "own", "loopback", "unspecified", "this-network", "link-local", "metadata", "multicast", "broadcast"}
     | {"mapped", "compatible", "nat64", "6to4", "teredo", "isatap", "translated"}
 )
 

@@ -28,7 +28,6 @@ _TWICE = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOWHERE = Host("")
 # Smaller writes become one.
 _SMALL = 16 * 1024
-
 State = Literal["head", "dial", "reply", "tunnel", "closed"]
 
 
@@ -75,12 +74,22 @@ class Conversation:
         self._guarded(self._advance)
         return self._flush()
 
-    def client_lost(self) -> list[Command]:
-        """Take note that the client is gone, in both directions."""
+    def client_lost(self, why: str = "") -> list[Command]:
+        """Take note that the client is gone, in both directions; `why`, if it did not go by itself."""
         if self.state in {"dial", "reply"}:
-            self._over("the client went away")
+            self._over(why or "the client went away")
         self._close_origin()
         self.state = "closed"
+        return self._flush()
+
+    def refuse(self, status: int, words: str) -> list[Command]:
+        """Answer instead of reading on: what is here of a request took too long, or there is no room."""
+
+        def step() -> None:
+            raise Bad(status, words)
+
+        if self.state == "head":
+            self._guarded(step)
         return self._flush()
 
     def reached(self) -> list[Command]:
@@ -157,7 +166,7 @@ class Conversation:
         self._attempt = orders.attempt(request, decision)
         if not decision.allowed:
             self._commands.append(orders.Record(self._attempt))
-            self._refuse(403, decision.reason)
+            self._refuse(403, decision.reason, denied=True)
             return
         twice = not request.has_body and request.method in _TWICE and not request.websocket
         if twice and self._origin == (request.host, request.port):
@@ -279,14 +288,14 @@ class Conversation:
                 self._commands.append(orders.Record(attempt))
                 self._refuse(bad.status, bad.words, close=True)
 
-    def _refuse(self, status: int, words: str, *, close: bool = False) -> None:
+    def _refuse(self, status: int, words: str, *, close: bool = False, denied: bool = False) -> None:
         """Answer instead of the origin; go on where nothing of the request is left to read."""
         request = self._request
         close = (
             close or request is None or not request.keep or request.has_body or request.method == "CONNECT"
         )
         self._say(heads.answer(status, words, close=close, body=request is None or request.method != "HEAD"))
-        self._over(status=status, error="" if status == 403 else words)
+        self._over("" if denied else words, status=status)
         if close:
             self._close_client()
         else:
@@ -319,8 +328,7 @@ class Conversation:
         self._scanned = 0
 
     def _over(self, error: str = "", *, status: int = 0) -> None:
-        if status == 0 and self._response is not None:
-            status = self._response.status
+        status = status or (self._response.status if self._response is not None else 0)
         self._commands.append(orders.Over(status, self._sent, self._received, error))
 
     def _close_origin(self) -> None:
