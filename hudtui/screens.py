@@ -149,6 +149,7 @@ class MenuScreen(ModalScreen["str | None"]):
     def __init__(self, title: str, options: Sequence[tuple[str, str]], *, at: str = "") -> None:
         super().__init__()
         self._title, self._options, self._at = title, options, at
+        self._chosen = False
 
     def compose(self) -> ComposeResult:
         """The list."""
@@ -162,12 +163,16 @@ class MenuScreen(ModalScreen["str | None"]):
         menu.highlighted = next((i for i, (name, _) in enumerate(self._options) if name == self._at), 0)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Chosen."""
-        self.dismiss(event.option.id)
+        """Chosen; a second enter before the menu has gone chooses nothing more."""
+        if not self._chosen:
+            self._chosen = True
+            self.dismiss(event.option.id)
 
     def action_none(self) -> None:
         """Choose nothing."""
-        self.dismiss(None)
+        if not self._chosen:
+            self._chosen = True
+            self.dismiss(None)
 
     def action_move(self, step: int) -> None:
         """Move the cursor."""
