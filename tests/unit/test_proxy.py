@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from proxying import ESTABLISHED, World, both_loops, certificate, echo, fixed, origin, reset, until, world
 
+from cell.egress.client import Client
 from cell.egress.context import Caller, Limits
 from cell.egress.dial import Found
 from cell.egress.relay import HIGH
@@ -286,7 +287,7 @@ async def test_much_goes_through_whole_and_neither_side_is_read_faster_than_the_
 
     async with world() as w, origin(flood) as port:
         reader, writer = await w.tunnel(port)
-        (client,) = w.proxy._clients
+        client: Client = next(iter(w.proxy._clients))
         assert client._pipe is not None
         # Nobody reads: the proxy stops, and so does the origin.
         pipe = client._pipe
