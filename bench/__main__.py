@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from cell import control, kernel, rollout
+from cell import control, kernel, placing
 from cell.launching import Launcher
 from cell.sandbox import Plan, Who, hold
 from cell.serve import RUNTIME, SYSTEM_CACHE, PhaseSpec, Spec
@@ -157,7 +157,7 @@ async def served(folder: Path) -> None:
         trial.mkdir()
         name = f"bench{number}{os.getpid()}"
         start = time.perf_counter()
-        cells.append((name, await rollout.start(spec(trial, name), trial)))
+        cells.append((name, await placing.start(spec(trial, name), trial)))
         times.append(time.perf_counter() - start)
     floor = timed(lambda: subprocess.run([sys.executable, "-c", "import asyncssh, uvloop"], check=True), 5)
     row(

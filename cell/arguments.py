@@ -75,7 +75,28 @@ def parser() -> argparse.ArgumentParser:
         help="leave cells as they were, to look at and grade again",
     )
     run.add_argument(
-        "--network", choices=["no-network"], help="give every phase this network, and say so in the verdict"
+        "--network",
+        choices=["no-network", "public"],
+        help="give every phase this network, and say so in the verdict",
+    )
+    run.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        metavar="NAME:PORT=HOST:PORT",
+        help="hand a service of this machine to the world, by that name (also: cell.toml beside task.toml)",
+    )
+    run.add_argument(
+        "--resolve",
+        action="append",
+        default=[],
+        metavar="NAME=ADDRESS",
+        help="where an allowed name is, instead of asking a resolver; also an address that is not public",
+    )
+    run.add_argument(
+        "--proxy-only",
+        action="store_true",
+        help="no transparent way: only programs that heed proxy variables get out",
     )
     run.add_argument(
         "--unsandboxed", action="store_true", help="DANGER: run on this machine itself, without a sandbox"
@@ -83,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
 
     plan = command("plan", "Show what would be mounted, mapped and run; runs nothing.")
     plan.add_argument("task", metavar="TASK")
-    plan.add_argument("--network", choices=["no-network"])
+    plan.add_argument("--network", choices=["no-network", "public"])
     listing = command("ls", "List cells and trials with their state and verdict.")
     listing.add_argument(
         "paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)"

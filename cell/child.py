@@ -125,6 +125,12 @@ class Child:
                 future.set_exception(error)
                 future.exception()  # it may be that nobody asks
 
+    def view(self) -> int:
+        """Return its mount namespace, also where that has only just been told; 0 before it starts."""
+        if not self.mount_namespace and not self.ended.done():
+            self._read()
+        return self.mount_namespace
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Signal the whole session of the process, and what it started elsewhere but still parents."""
         if not self.pid or self.ended.done():

@@ -6,13 +6,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from . import __version__, argv, kernel
 from .errors import HarnessError
 from .identity import Person
 from .peers import Peer
-from .records import CellInfo, Identity, Limit, PhaseIdentity, Process, Record
+from .policy import Policy, resolved
+from .records import CellInfo, Ends, Identity, Limit, PhaseIdentity, Process, Record
 from .sandbox import Sandbox
 
 
@@ -34,7 +35,8 @@ class Spec(Record, frozen=True, kw_only=True):
     """All that a serving process must know. Travels on stdin: it may hold secrets.
 
     `image_root` is the exported file system of an image; None composes a system root. `unowned_sec`
-    is how long the cell lives when no runner drives it.
+    is how long the cell lives when no runner drives it. `pins` are addresses that the operator gave for
+    names; `proxy_only` leaves out the transparent way.
     """
 
     cell: str
@@ -55,10 +57,30 @@ class Spec(Record, frozen=True, kw_only=True):
     unowned_sec: float = 3600.0
     peers: tuple[Peer, ...] = ()
     proxy_only: bool = False
+    pins: tuple[tuple[str, str], ...] = ()
+
+
+def policies(spec: Spec) -> dict[Literal["agent", "verifier"], Policy]:
+    """Return what each phase may reach. Raises ValueError for what is understood by nobody."""
+    return {
+        "agent": _policy(spec.agent_phase),
+        "verifier": _policy(spec.verifier_phase),
+    }
+
+
+def _policy(phase: PhaseSpec) -> Policy:
+    entries = phase.allowed_hosts if phase.network_used == "allowlist" else ()
+    return resolved(phase.network_used, entries, phase.network_key)
 
 
 def info(
-    spec: Spec, sandbox: Sandbox, people: dict[Any, Person], paths: dict[str, str], *, hostname: str
+    spec: Spec,
+    sandbox: Sandbox,
+    people: dict[Any, Person],
+    paths: dict[str, str],
+    *,
+    hostname: str,
+    ends: Ends | None = None,
 ) -> CellInfo:
     """Return a cell's identity record, as it was found when the sandbox stood."""
     me = kernel.process(os.getpid())
@@ -88,6 +110,8 @@ def info(
             )
         )
     notes = [] if sandbox.full_id_map else ["the kernel refused the full id map: only the own id is mapped"]
+    if ends is not None and ends.refused:
+        notes.append(f"not all of the ways out could be had: {'; '.join(ends.refused)}")
     if not spec.sandboxed:
         notes.append("UNSANDBOXED: this is the machine itself, by the caller's word")
     return CellInfo(
@@ -113,6 +137,7 @@ def info(
             phases=tuple(identities),
             limits=spec.limits,
             notes=tuple(notes),
+            ends=ends or Ends(),
         ),
         warnings=spec.warnings,
     )

@@ -5,6 +5,7 @@ C closed.
 
     method                          agent   viewer  operator  runner   because
     status events watch             .       SA=VFC  SA=VFC    SA=VFC   reading disturbs nothing
+    fidelity                        .       SA= F   SA= F     SA= F    looks from inside, and changes nothing
     session                         A       .       .         .        the agent works in its phase only
     shell attach type signal        .       .       A=  F     .        a person in the world; but never while
     resize forward                  .       .       A=  F     .          the verifier runs and judges it
@@ -42,15 +43,17 @@ _GRANTING: Final = ("grant", "revoke")
 _ALL: Final[frozenset[PhaseName]] = frozenset(get_args(PhaseName))
 _ALIVE: Final = _ALL - {"closed"}
 _WORLD: Final[frozenset[PhaseName]] = frozenset({"agent", "sealed", "finished"})
+_QUIET: Final[frozenset[PhaseName]] = _WORLD | {"starting"}
 _AGENT: Final[frozenset[PhaseName]] = frozenset({"agent"})
 
 PRINCIPALS: Final[tuple[Principal, ...]] = get_args(Principal)
 
 _RULES: Final[dict[Principal, dict[str, frozenset[PhaseName]]]] = {
     "agent": {"session": _AGENT},
-    "viewer": dict.fromkeys(_READ, _ALL),
+    "viewer": {**dict.fromkeys(_READ, _ALL), "fidelity": _QUIET},
     "operator": {
         **dict.fromkeys(_READ, _ALL),
+        "fidelity": _QUIET,
         **dict.fromkeys(_HANDS, _WORLD),
         "pause": _AGENT,
         "continue": _AGENT,
@@ -65,6 +68,7 @@ _RULES: Final[dict[Principal, dict[str, frozenset[PhaseName]]]] = {
     },
     "runner": {
         **dict.fromkeys(_READ, _ALL),
+        "fidelity": _QUIET,
         "begin": frozenset({"starting"}),
         "upload": frozenset({"starting", "agent"}),
         "seal": _AGENT,

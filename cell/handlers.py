@@ -8,12 +8,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import asyncssh
 import msgspec
 
-from . import control, driving, journal, kernel, layout, visitor
+from . import control, driving, inspection, journal, kernel, layout, visitor
 from .describe import Spec
 from .errors import Refused
 from .events import Line, VerdictGiven
@@ -74,6 +74,8 @@ class Desk:
             "resize": self._resize,
             "grant": self._grant,
             "revoke": self._revoke,
+            "allow": self._allow,
+            "fidelity": self._fidelity,
         }
 
     async def _status(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
@@ -226,6 +228,28 @@ class Desk:
         if not found:
             raise Refused(f"there is no grant {plain(wanted, limit=40)!r}")
         return [granted.told() for granted in found]
+
+    # ── the network, and the look of it all ───────────────────────────────────────────────────
+
+    async def _allow(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        """Let one host more pass, for the phase that is or comes: once, or for the rest."""
+        ways, text, once = self.world.ways, str(args.get("host", "")), bool(args.get("once"))
+        wanted = args.get("phase") or ("verifier" if self.world.phase == "verifier" else "agent")
+        if wanted not in ("agent", "verifier") or ways is None:
+            raise Refused("there are a way out for the agent and one for the verifier")
+        role: Literal["agent", "verifier"] = wanted
+        try:
+            ways.allow(role, text, _name(by, args), once=once)
+        except ValueError as error:
+            raise Refused(f"{plain(text, limit=80)}: {error}") from None
+        how = "once" if once else "from now on"
+        self.world.intervened(by, f"allowed the {role} {plain(text, limit=80)} {how}")
+
+    async def _fidelity(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        """Look at the world from inside, and say line by line whether it is as declared."""
+        if self.info is None or not self.spec.sandboxed:
+            raise Refused("without a sandbox there is no world to look at")
+        return [msgspec.to_builtins(line) for line in await inspection.inspect(self.world, self.info)]
 
     # ── the cell itself ───────────────────────────────────────────────────────────────────────
 

@@ -19,7 +19,7 @@ from .plain import plain
 from .records import Verdict
 from .rollout import Rollout, Settings
 from .substrate import image as images
-from .task import Task, discover, load, network_refusals, select
+from .task import Task, discover, load, select
 
 
 @dataclass
@@ -210,7 +210,6 @@ def tasks_of(
     include: Sequence[str],
     exclude: Sequence[str],
     agent: str,
-    network: str | None,
 ) -> tuple[list[Task], list[CellError]]:
     """Load the tasks below `paths`; return those that can be run, and why the others cannot."""
     good, bad = list[Task](), list[CellError]()
@@ -218,7 +217,7 @@ def tasks_of(
     for folder in select(found, include, exclude):
         try:
             task = load(folder.resolve(), oracle=agent == "oracle")
-            refusals = [*task.unsupported, *network_refusals(task, network)]
+            refusals = task.unsupported
         except TaskError as error:
             bad.append(error)
             continue

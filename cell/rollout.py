@@ -7,10 +7,8 @@ written as it happens.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -21,9 +19,11 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, deadline, harbor, kernel, limits, runtime
-from .errors import CellError, HarnessError, Refused, TaskError
+from . import agents, control, deadline, harbor, kernel, peers
+from .errors import CellError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
+from .peers import Peer
+from .placing import finish, start
 from .records import CellInfo, Verdict
 from .sandbox import Ended
 from .serve import RUNTIME, PhaseSpec, Spec
@@ -38,6 +38,9 @@ class Settings:
 
     agent: str = "oracle"
     network: str | None = None
+    peers: tuple[Peer, ...] = ()
+    pins: tuple[tuple[str, str], ...] = ()
+    proxy_only: bool = False
     keep: str = "never"
     sandboxed: bool = True
     unowned_sec: float = 3600.0
@@ -220,6 +223,8 @@ class Rollout:
                 key=f"{declared.name}.user" if declared.user else "environment (the image's USER)",
                 network_declared=declared.network_mode,
                 network_used=used or declared.network_mode,
+                allowed_hosts=declared.allowed_hosts if used in (None, declared.network_mode) else (),
+                network_key=declared.network_key,
             )
 
         return Spec(
@@ -239,59 +244,10 @@ class Rollout:
             limits=declared_limits(task),
             warnings=task.warnings,
             unowned_sec=self.settings.unowned_sec,
+            peers=(*peers.load(task.path), *self.settings.peers),
+            pins=self.settings.pins,
+            proxy_only=self.settings.proxy_only,
         )
-
-
-async def start(spec: Spec, trial: Path) -> asyncio.subprocess.Process:
-    """Start a serving process and wait until it is ready.
-
-    Errors: TaskError or HarnessError with what it said; nothing of it is left then.
-    """
-    (trial / "cell").mkdir(parents=True, exist_ok=True)
-    with (trial / "cell" / "serve.log").open("wb") as log:
-        serve = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "cell.service",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
-    assert serve.stdin is not None
-    assert serve.stdout is not None
-    try:
-        serve.stdin.write(msgspec.json.encode(spec))
-        await serve.stdin.drain()
-        serve.stdin.close()
-        line = await serve.stdout.readline()
-    except (OSError, asyncio.CancelledError):
-        serve.kill()
-        await serve.wait()
-        raise
-    said = (
-        json.loads(line)
-        if line.endswith(b"\n")
-        else {"error": "the serving process died; see cell/serve.log"}
-    )
-    if "error" in said:
-        await serve.wait()
-        if said.get("kind") == "task":
-            raise TaskError("", "", said["error"])
-        raise HarnessError(said["error"])
-    return serve
-
-
-async def finish(serve: asyncio.subprocess.Process) -> None:
-    """Wait for a serving process that was told to stop; one that does not is killed."""
-    try:
-        async with asyncio.timeout(20):
-            await serve.wait()
-    except TimeoutError:
-        serve.kill()
-        await serve.wait()
-    runtime.sweep(RUNTIME)
-    limits.sweep()
 
 
 async def grade(link: control.Link, task: Task) -> dict[str, Any]:

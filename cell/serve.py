@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from . import argv, describe, kernel, limits, runtime, sshd
+from .border import Border, Role, Rules
 from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, TaskError
 from .events import CellStarted
@@ -31,8 +32,9 @@ from .handlers import Desk
 from .identity import Person, make_directory, resolve
 from .journal import Journal
 from .launching import Launcher
-from .sandbox import Plan, hold
+from .sandbox import Plan, Sandbox, hold
 from .substrate import root as roots
+from .ways import Ways
 from .workspace import Workspace
 
 __all__ = ["RUNTIME", "SYSTEM_CACHE", "Cell", "PhaseSpec", "Spec", "main"]
@@ -71,6 +73,7 @@ class Cell:
             usual = limits.protect(self.launcher.process.pid)
             sandbox = await stack.enter_async_context(hold(plan, self.launcher))
             sandbox.oom_score_adj = usual
+            ways = await self._ways(stack, sandbox)
             workspace = Workspace(
                 self.folder,
                 sandbox,
@@ -81,13 +84,18 @@ class Cell:
                 str(root.path),
                 root.diffs,
                 human=self.spec.agent == "human",
+                ways=ways,
             )
+            if ways is not None:
+                await ways.serve(self._border(ways, workspace))
             desk = Desk(self.spec, self.folder, self._root_fd, workspace)
             workspace.changed = desk.publish
             self._runtime(stack)
             doors = sshd.listen(workspace, self.runtime, desk.handlers(), desk.grants)
             paths = await stack.enter_async_context(doors)
-            desk.info = describe.info(self.spec, sandbox, people, paths, hostname=self.hostname)
+            desk.info = describe.info(
+                self.spec, sandbox, people, paths, hostname=self.hostname, ends=ways.ends if ways else None
+            )
             (self.folder / "ssh_config").write_text(
                 describe.ssh_config(self.spec.cell, self.runtime), "utf-8"
             )
@@ -107,6 +115,39 @@ class Cell:
                         await workspace.quiet()
                 with suppress(CellError):
                     workspace.enter("closed", "cell", workspace.why)
+
+    async def _ways(self, stack: AsyncExitStack, sandbox: Sandbox) -> Ways | None:
+        """Make the ends of the ways out, and say inside where they are, before anything runs there."""
+        if not self.spec.sandboxed:
+            return None
+        try:
+            ways = await Ways.make(
+                sandbox,
+                describe.policies(self.spec),
+                self.spec.peers,
+                proxy_only=self.spec.proxy_only,
+                pins=dict(self.spec.pins),
+            )
+        except OSError as error:
+            raise HarnessError(f"the ends of the ways out cannot be made: {error}") from error
+        stack.push_async_callback(ways.close)
+        self._write("etc/hosts", argv.hosts_file(self.hostname, ways.hosts()))
+        if ways.ends.resolver:
+            self._write("etc/resolv.conf", ways.ends.resolver.encode() + b"\n")
+        return ways
+
+    def _border(self, ways: Ways, workspace: Workspace) -> Border:
+        rules: dict[Role, Rules] = {
+            role: Rules(policy) for role, policy in describe.policies(self.spec).items()
+        }
+        return Border(
+            workspace.sandbox,
+            ways.owners(workspace.sandbox),
+            rules,
+            phase=lambda: workspace.phase,
+            sessions=workspace.session_pids,
+            record=workspace.record,
+        )
 
     def _limit(self, stack: AsyncExitStack) -> asyncio.Future[limits.Enforced]:
         """Put the launcher under the limits meanwhile: the kernel takes its time for that."""

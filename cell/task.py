@@ -142,29 +142,6 @@ def _load(path: Path, environ: Mapping[str, str], oracle: bool) -> Task:
     )
 
 
-def network_refusals(task: Task, override: str | None = None) -> tuple[TaskError, ...]:
-    """Return why the declared network cannot be given, one error for each deciding key.
-
-    `override` is `--network`: with "no-network" nothing is refused, and the verdict must say that
-    it is not what the task declared. Any other override is a UsageError.
-    """
-    if override == "no-network":
-        return ()
-    if override is not None:
-        raise UsageError(f'--network {override}: only "no-network" can be asked for')
-    found: dict[str, TaskError] = {}
-    for phase in (task.agent, task.verifier):
-        if phase.network_mode != "no-network":
-            default = " (Harbor's default)" if phase.network_key.endswith("(default)") else ""
-            found[phase.network_key] = TaskError(
-                task.path / "task.toml",
-                phase.network_key,
-                f'network_mode "{phase.network_mode}"{default} needs the ways out, which this version '
-                "does not have; run with --network no-network, recorded in the verdict",
-            )
-    return tuple(found.values())
-
-
 def discover(path: Path) -> tuple[Path, ...]:
     """Return the task folders at `path`: itself, or the children of a dataset folder, sorted.
 

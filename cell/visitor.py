@@ -17,7 +17,7 @@ import signal
 import tarfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,7 +161,10 @@ async def _once(
         file = _fresh(folder)
         opened += [inside, file]
         output = _Output(file, inside)
-        with ProgramWatch(workspace.diffs, workspace.root) as watch:
+        async with AsyncExitStack() as around:
+            watch = around.enter_context(ProgramWatch(workspace.diffs, workspace.root))
+            if workspace.ways is not None:
+                await around.enter_async_context(workspace.ways.for_verifier())
             ended, stopped, acted = await _run(
                 workspace,
                 person,
@@ -239,6 +242,8 @@ async def _run(
             )
         finally:
             pipes.lent()
+        if workspace.ways is not None:
+            workspace.ways.verifier_is(child)
         session = await workspace.prepare(
             child,
             output,

@@ -24,6 +24,7 @@ from .recording import Recording
 from .records import PhaseName, Principal
 from .sandbox import Child, Ended, Sandbox, StartFailed
 from .session import Client, Outcome, Pipes, Session
+from .ways import Ways
 
 Role = Literal["agent", "verifier", "root"]
 
@@ -60,6 +61,7 @@ class Workspace:
     graded: int = 0
     kept: bool = False
     human: bool = False
+    ways: Ways | None = None
     sessions: dict[int, Session] = field(default_factory=dict)
     forwards: set[Callable[[], None]] = field(default_factory=set)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -148,6 +150,8 @@ class Workspace:
     async def seal(self, by: str, reason: str) -> None:
         """End the agent phase: its channels are closed before this returns, its processes live on."""
         self.enter("sealed", by, reason)
+        if self.ways is not None:
+            self.ways.seal()
         await self.resume("cell")  # those who wait are told that the phase is over
         for session in list(self.sessions.values()):
             session.stop("sealed")
@@ -161,6 +165,10 @@ class Workspace:
     def operators(self) -> list[int]:
         """Return the first process of each session that is an operator's own: they are never frozen."""
         return [one.child.pid for one in self.sessions.values() if one.principal == "operator"]
+
+    def session_pids(self) -> dict[int, int]:
+        """Return the number of each session by the pid of its first process."""
+        return {one.child.pid: one.n for one in self.sessions.values()}
 
     async def quiet(self) -> None:
         """Wait until no session is left."""
@@ -180,8 +188,9 @@ class Workspace:
     ) -> dict[str, str]:
         """Return exactly what a process of `role` has in its environment (promise T6)."""
         person = self.people[role]
+        proxies = self.ways.environment("verifier" if role == "verifier" else "agent") if self.ways else {}
         return argv.phase_environment(
-            self.image_env,
+            (*proxies.items(), *self.image_env),
             self.task_env,
             declared,
             home=person.home,

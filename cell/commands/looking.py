@@ -16,7 +16,7 @@ from .saying import say
 
 def plan(args: argparse.Namespace) -> int:
     """Show what would be done for a task; 2 when it would be refused."""
-    from cell.task import load, network_refusals
+    from cell.task import load
 
     task = load(Path(args.task).resolve(), oracle=False)
     from cell.sandbox import Plan
@@ -33,15 +33,15 @@ def plan(args: argparse.Namespace) -> int:
             phase.name: {
                 "user": phase.user or "the image's USER",
                 "timeout_sec": phase.timeout_sec,
-                "network": phase.network_mode,
+                "network": args.network or phase.network_mode,
                 "because": phase.network_key,
-                "allowed_hosts": list(phase.allowed_hosts),
+                "allowed_hosts": [] if args.network else list(phase.allowed_hosts),
             }
             for phase in (task.agent, task.verifier)
         },
         "bubblewrap": ["bwrap", *Plan("ROOT", "HOSTNAME").bwrap_options()],
         "warnings": list(task.warnings),
-        "refused": [str(error) for error in (*task.unsupported, *network_refusals(task, args.network))],
+        "refused": [str(error) for error in task.unsupported],
     }
     if args.json:
         say(json.dumps(plan))

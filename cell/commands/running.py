@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from cell import agents, job
+from cell import agents, hosts, job
 from cell.errors import TaskError, UsageError
+from cell.peers import from_options
 from cell.plain import plain
 from cell.rollout import Settings
 
@@ -29,7 +30,6 @@ def run(args: argparse.Namespace) -> int:
         include=args.include,
         exclude=args.exclude,
         agent=args.agent,
-        network=args.network,
     )
     if args.unsandboxed:
         pictured = [t for t in good if t.environment.docker_image or t.environment.dockerfile]
@@ -51,6 +51,9 @@ def run(args: argparse.Namespace) -> int:
         Settings(
             agent=args.agent,
             network=args.network,
+            peers=from_options(args.peer),
+            pins=_pins(args.resolve),
+            proxy_only=args.proxy_only,
             keep=args.keep,
             sandboxed=not args.unsandboxed,
             tell=lambda line: say(f"cell: {line}", file=sys.stderr),
@@ -78,6 +81,21 @@ def run(args: argparse.Namespace) -> int:
         return 2
     ungraded = any(attempt.verdict is None or attempt.verdict.verdict != "graded" for attempt in run.trials)
     return 3 if ungraded else (2 if bad else 0)
+
+
+def _pins(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    """Read `--resolve NAME=ADDRESS`. Raises UsageError."""
+    found = []
+    for text in texts:
+        name, _, address = text.partition("=")
+        try:
+            host, to = hosts.canonical(name), hosts.canonical(address)
+            if host.ip is not None or to.ip is None:
+                raise ValueError("must be NAME=ADDRESS")
+        except ValueError as error:
+            raise UsageError(f"--resolve {plain(text, limit=80)}: {error}") from None
+        found.append((host.text, to.text))
+    return tuple(found)
 
 
 async def _interruptible(run: job.Job) -> None:

@@ -6,7 +6,7 @@
     await way.close()                # no new connections; open ones are cut, and recorded
 
 The listener has connections of two kinds. Who connected to it by its own address wants the proxy, and
-is handed over. Everybody else meant the address that the accepted socket has as its own (`netsetup`):
+is handed over. Everybody else meant the address that the accepted socket has as its own (`launcher.ends`):
 one of the pool stands for a name, which is what is decided, resolved outside and dialled; any other is
 decided as it is. There are no words to refuse with: a refused connection is reset, and the record has
 the reason.
@@ -26,7 +26,7 @@ from cell.egress import pool
 from cell.egress.context import Caller, Context, Limits
 from cell.egress.dial import Dialer, Found, NoWay
 from cell.egress.pool import Pool
-from cell.egress.relay import Pipe
+from cell.egress.relay import Pipe, pause_soon
 from cell.events import Egress, EgressEnd
 from cell.hosts import Host
 from cell.policy import Decision
@@ -109,7 +109,7 @@ class _Origin(asyncio.Protocol):
         self.said, self.ended = b"", False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).pause_reading()
+        pause_soon(cast(asyncio.Transport, transport))
 
     def data_received(self, data: bytes) -> None:
         self.said += data
@@ -131,6 +131,7 @@ class _Caught(asyncio.Protocol):
         self.decision: Decision | None = None
         self.found: Found | None = None
         self.named = self.over = False
+        self.said, self.quiet = b"", False
         self.hit, self.began, self.why = 0, 0.0, ""
         self.transport: asyncio.Transport
         self.task: asyncio.Task[None]
@@ -138,10 +139,19 @@ class _Caught(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         # what the client says waits in the kernel until there is somebody to say it to
-        self.transport.pause_reading()
+        pause_soon(self.transport)
         self.way.enter(self)
         self.task = asyncio.get_running_loop().create_task(self._carry())
         self.task.add_done_callback(self._carried)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what comes before it is known where to."""
+        self.said += data
+
+    def eof_received(self) -> bool:
+        """Take note that the client says no more; it may still listen."""
+        self.quiet = True
+        return True
 
     def cut(self, why: str) -> None:
         """End it now; it is recorded with `why`."""
@@ -171,7 +181,7 @@ class _Caught(asyncio.Protocol):
         self.pipe = Pipe(
             self.transport, transport, self._piped, self.way.limits, hello=self.host, port=self.port
         )
-        self.pipe.start(b"", origin.said, origin_ended=origin.ended)
+        self.pipe.start(self.said, origin.said, client_ended=self.quiet, origin_ended=origin.ended)
 
     def _carried(self, task: asyncio.Task[None]) -> None:
         """Reset what has not become a pipe; an error of ours is raised where the loop reports it."""

@@ -10,6 +10,7 @@ emptied, and strings are made bytes before joining (FACTS: a late import is fata
     zygote      the one process that forks all others: hold, spawn
     join        namespaces, capabilities, signals: what a process has when it starts
     holding     the sandbox: bubblewrap, pid 1, hardened mounts
+    ends        what stands in its network, made before anything runs
     net         sockets that belong to the sandbox's network
     probe       what a process of the world sees, for the fidelity check
     view        mounts: the hardened root, the verifier's own root, a terminal

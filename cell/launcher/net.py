@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from cell import netsetup
+from . import ends
 
 _PATIENCE = 10.0  # seconds that a connection to the world's own loopback may take
 
@@ -32,4 +32,4 @@ def connect(request: dict[str, Any]) -> Made:
     raise failure or OSError("nothing to connect to")
 
 
-ACTIONS: dict[str, Callable[[dict[str, Any]], Made]] = {"connect": connect, "prepare": netsetup.prepare}
+ACTIONS: dict[str, Callable[[dict[str, Any]], Made]] = {"connect": connect, "prepare": ends.prepare}

@@ -73,7 +73,7 @@ def test_v7_less(desk: Callable[..., Desk]) -> None:
 def test_v7_htop_with_function_keys_and_the_mouse(desk: Callable[..., Desk]) -> None:
     hud = attached(desk)
     hud.type("htop\r").sees("F10Quit")
-    hud.type("\x1bOP").sees("Press any key to return")
+    hud.type("\x1bOP").sees("Process state")
     hud.type(" ").sees("F10Quit")
     row = next(y for y, line in enumerate(hud.screen.splitlines()) if "F10Quit" in line)
     col = hud.screen.splitlines()[row].index("F10") + 2
@@ -87,7 +87,7 @@ def test_v7_job_control(desk: Callable[..., Desk]) -> None:
     hud.type("fg\r").sees(lambda s: s.count("sleep 1000") >= 2)
     hud.type("\x1a").sees("Stopped")
     hud.type("bg; jobs\r").sees("Running")
-    hud.type("kill %1; wait\r").sees("Terminated")
+    hud.type("kill %1; wait; jobs; echo gone-$((1+1))\r").sees("gone-2")
     hud.type("jobs; echo none-$((1+1))\r").sees("none-2")
 
 
@@ -104,7 +104,8 @@ def test_v7_tmux_in_the_terminal(desk: Callable[..., Desk]) -> None:
     hud.type("TMUX= tmux -L inside -f /dev/null new-session 'PS1=mux: sh -i'\r").sees("mux:")
     hud.type("echo in-$((40+2))\r").sees("in-42")
     hud.type("\x02%").sees("│")
-    hud.type("\x02:kill-server\r").sees("ready$")
+    hud.type("exit\r").sees(lambda screen: "│" not in screen.partition("━┓")[2])
+    hud.type("exit\r").sees("ready$")
 
 
 # ── size, paste, flood ────────────────────────────────────────────────────────────────────────
@@ -160,8 +161,7 @@ def test_o1_two_cockpits_and_one_keyboard(cell: LiveCell, desk: Callable[..., De
     bob = desk("--attach", "1", who="bob")
     bob.sees("The keyboard is taken")
     assert "ann" in bob.screen
-    bob.type("\r").sees(lambda screen: "is taken" not in screen)
-    assert "has the keyboard" in bob.screen, "who watches is told"
+    bob.type("\r").sees(lambda screen: "is taken" not in screen and "ann@" in screen)  # who watches is told
     bob.type("a").sees("The keyboard is taken")
     bob.type("j\r").sees("ATTACHED")
     ann.sees("detached:")
@@ -212,7 +212,7 @@ def test_o3_nothing_from_inside_reaches_the_outer_terminal_unparsed(
         "printf '\\033]0;OWNED-TITLE\\007\\033]52;c;T1dORUQ=\\007\\033]8;;http://evil.example\\007link\\033]8;;\\007'; "
         "printf '\\033P+q544e\\033\\\\\\033_Gf=32;OWNED\\033\\\\\\033^OWNED\\033\\\\\\0333J\\033[21t\\033c'; "
         "printf '\\342\\200\\256gnp.exe\\302\\233 2J \\377\\376 [red]markup[/red]\\n'; "
-        "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo done-$((1+1))"
+        "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo '[red]markup[/red]'; echo done-$((1+1))"
     )
     cell.ssh("cat > /tmp/evil.sh", input=evil)
     hud = attached(desk)
@@ -231,4 +231,4 @@ def test_o3_nothing_from_inside_reaches_the_outer_terminal_unparsed(
         "\u202e".encode(),
     ):
         assert word not in hud.written, word
-    assert b"[red]markup" in hud.written or b"markup" in hud.written, "the control: the text itself is shown"
+    assert b"[red]markup" in hud.written, "the control: the text itself is shown"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cell import netsetup
+from cell.launcher import ends
 
 from .network import World, world
 
@@ -212,7 +212,7 @@ async def test_44_our_ports_cannot_be_taken(tmp_path: Path, uid: int) -> None:
 async def test_44_the_verifiers_way_refuses_until_it_is_opened_and_again_when_it_is_closed(
     tmp_path: Path,
 ) -> None:
-    attempt = [("it", "AF_INET", "SOCK_STREAM", 0, ["127.0.0.1", netsetup.VERIFIER_PORT])]
+    attempt = [("it", "AF_INET", "SOCK_STREAM", 0, ["127.0.0.1", ends.VERIFIER_PORT])]
     async with world(tmp_path / "s", **MODES["proxy only"]) as here:
         ours = here.sockets["verifier"]
         for _ in range(2):

@@ -347,12 +347,12 @@ def test_a_build_that_fails(tmp_path: Path, jobs: Path) -> None:
     assert "Dockerfile" in done.stdout
 
 
-def test_public_is_refused_until_the_ways_out_exist(tmp_path: Path, jobs: Path) -> None:
+def test_a_network_that_is_not_the_declared_one_is_in_the_verdict(tmp_path: Path, jobs: Path) -> None:
     folder = task(tmp_path / "t")
     (folder / "task.toml").write_text("")
-    refused(run("run", folder, "--jobs-dir", jobs), "environment.network_mode", "--network no-network")
-    said = verdicts(run("run", folder, "--network", "no-network", "--jobs-dir", jobs, "--json"))
-    assert said["t"]["verdict"] == "graded"
-    (trial,) = trials_in(jobs)
-    assert trial.verdict is not None
-    assert any("no-network" in note for note in trial.verdict.notes)
+    for more, noted in ((["--network", "no-network"], True), ([], False)):
+        said = verdicts(run("run", folder, *more, "--jobs-dir", jobs / str(noted), "--json"))
+        assert said["t"]["verdict"] == "graded"
+        (trial,) = trials_in(jobs / str(noted))
+        assert trial.verdict is not None
+        assert any("no-network" in note for note in trial.verdict.notes) == noted

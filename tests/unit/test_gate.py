@@ -13,6 +13,7 @@ PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 # Written by hand, method by method: for each principal the phases in which it is allowed, by first
 # letter (starting, agent, `=` sealed, verifier, finished, closed). A principal left out: never.
 TABLE: dict[str, dict[Principal, str]] = {
+    "fidelity": {"viewer": "sa=f", "operator": "sa=f", "runner": "sa=f"},
     "status": {"viewer": "sa=vfc", "operator": "sa=vfc", "runner": "sa=vfc"},
     "events": {"viewer": "sa=vfc", "operator": "sa=vfc", "runner": "sa=vfc"},
     "watch": {"viewer": "sa=vfc", "operator": "sa=vfc", "runner": "sa=vfc"},

@@ -37,7 +37,7 @@ PURE = {
 }
 HANDS = {"asyncio", "socket", "subprocess", "threading", "ctypes", "docker", "asyncssh"}
 # Started beside the agent's root, where a package found late would be the agent's.
-ALONE = {"launcher", "netsetup", "tether"}
+ALONE = {"launcher", "tether"}
 
 
 @functools.cache

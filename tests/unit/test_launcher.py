@@ -22,8 +22,7 @@ def test_s9_it_is_of_the_standard_library_and_itself(path: Path) -> None:
             names = [alias.name for alias in node.names]
         else:
             names = [] if node.level == 1 else [node.module or ""]
-        ours = ("cell.launcher.", "cell")  # `cell` itself: netsetup, which stands alone as well
-        tops = {name.split(".")[0] for name in names if not name.startswith(ours)}
+        tops = {name.split(".")[0] for name in names if not name.startswith("cell.launcher.")}
         assert tops <= set(sys.stdlib_module_names) | {"__future__"}, f"line {node.lineno}"
 
 

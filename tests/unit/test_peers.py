@@ -34,7 +34,7 @@ def test_a_peer_of_the_command_line() -> None:
     ],
 )
 def test_what_is_no_peer_is_one_clear_line(text: str) -> None:
-    with pytest.raises(UsageError, match="^--peer "):
+    with pytest.raises(UsageError, match=r"^--peer "):
         peers.from_options([text])
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cell.errors import TaskError, UsageError
-from cell.task import Task, discover, load, network_refusals, select
+from cell.task import Task, discover, load, select
 
 REPO = Path(__file__).parents[2]
 HARBOR = REPO / "tests/fixtures/harbor-0.25.0/tasks"
@@ -281,40 +281,6 @@ def test_canary_comments_do_not_reach_the_agent(folder: Path) -> None:
     assert load(folder).instruction == "# Title\n# canary stays here\n"
 
 
-NO_WAYS_OUT = (
-    "needs the ways out, which this version does not have; "
-    "run with --network no-network, recorded in the verdict"
-)
-DEFAULT = "environment.network_mode (default)"
-
-
-@pytest.mark.parametrize(
-    ("toml", "refused"),
-    [
-        (
-            "",
-            {DEFAULT: f'network_mode "public" (Harbor\'s default) {NO_WAYS_OUT}'},
-        ),
-        ("[environment]\nnetwork_mode = 'no-network'", {}),
-        ("[environment]\nallow_internet = false", {}),
-        (
-            "[environment]\nnetwork_mode = 'public'\n[agent]\nnetwork_mode = 'no-network'",
-            {"environment.network_mode": f'network_mode "public" {NO_WAYS_OUT}'},
-        ),
-        (
-            "[environment]\nnetwork_mode = 'no-network'\n[verifier]\nnetwork_mode = 'allowlist'",
-            {"verifier.network_mode": f'network_mode "allowlist" {NO_WAYS_OUT}'},
-        ),
-    ],
-)
-def test_networks_that_need_a_way_out_are_refused(folder: Path, toml: str, refused: dict[str, str]) -> None:
-    task = declare(folder, toml)
-    assert {error.key: error.message for error in network_refusals(task)} == refused
-    assert network_refusals(task, "no-network") == ()
-    with pytest.raises(UsageError, match="no-network"):
-        network_refusals(task, "public")
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=400))
 def test_load_raises_nothing_but_task_errors_on_any_bytes(folder: Path, data: bytes) -> None:
@@ -391,7 +357,7 @@ def test_every_example_runs_here_and_has_no_warning() -> None:
     tasks = {path.name: load(path, environ={}) for path in discover(EXAMPLES)}
     assert set(tasks) == {"hello-pass", "multi-user", "no-reward", "serves-http", "sum-fails"}
     for task in tasks.values():
-        assert (task.warnings, task.unsupported, network_refusals(task)) == ((), (), ())
+        assert (task.warnings, task.unsupported) == ((), ())
         assert task.solution
         assert (task.path / "README.md").is_file()
     assert (tasks["multi-user"].agent.user, tasks["multi-user"].verifier.user) == ("agent:staff", "root")

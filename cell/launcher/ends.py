@@ -1,7 +1,6 @@
 """What stands in a sandbox's network namespace: the ends of the ways out, made inside, kept outside.
 
-Like `launcher`, which imports it, this is the standard library alone and imports nothing late. Its
-one function runs in a forked child that has joined the sandbox's user and network namespaces (not
+Its one function runs in a forked child that has joined the sandbox's user and network namespaces (not
 its mounts), with every capability there. A socket belongs to the namespace it was made in, whoever
 holds it: so nothing of ours runs inside, and what is bound here cannot be bound by the agent.
 

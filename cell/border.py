@@ -1,0 +1,175 @@
+"""Who may go where: a connection is judged by who holds its socket, as the kernel tells it.
+
+The verifier's processes have the verifier's policy, those with the workspace's own view of files have the
+agent's, everybody else and nobody have none. When the agent phase is over, the agent has none either,
+but for what an operator allows from then on.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from .egress.context import Caller
+from .egress.owner import Owners, session_of
+from .events import AnyEvent, Egress, EgressEnd
+from .hosts import Host
+from .plain import plain
+from .policy import Decision, Entry, Policy, entry
+from .records import PhaseName
+from .sandbox import Child, Sandbox
+
+Role = Literal["agent", "verifier"]
+_OVER = Decision(False, "agent phase", "denied: the agent phase is over")
+
+
+@dataclass
+class Rules:
+    """The policy of one role, and what an operator allowed: for good, or for one connection."""
+
+    policy: Policy
+    once: list[Entry] = field(default_factory=list)
+
+    def allow(self, text: str, by: str, *, once: bool) -> None:
+        """Let one entry more pass. Raises ValueError for what is none."""
+        entry(text)
+        self.policy = self.policy.also(text, by)
+        if once:
+            self.once.append(self.policy.entries[-1])
+
+    def decide(self, host: Host, port: int) -> Decision:
+        """Decide, and forget an entry that was for once."""
+        decision = self.policy.decide(host, port)
+        if decision.allowed and self.once:
+            used = next((one for one in self.once if one.text == decision.rule and one.names(host)), None)
+            if used is not None:
+                self.once.remove(used)
+                left = tuple(one for one in self.policy.entries if one is not used)
+                self.policy = Policy(self.policy.mode, left, self.policy.where)
+        return decision
+
+
+class Border:
+    """The cell, as the ways out ask it (`egress.context.Context`).
+
+    `phase` and `sessions` (number by the pid of a session's first process) are asked of the workspace,
+    `record` writes an event. What it raises closes the connection that it was about.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        owners: Owners,
+        rules: Mapping[Role, Rules],
+        *,
+        phase: Callable[[], PhaseName],
+        sessions: Callable[[], Mapping[int, int]],
+        record: Callable[[AnyEvent], int],
+    ) -> None:
+        self.rules = rules
+        self._sandbox, self._owners = sandbox, owners
+        self._phase, self._sessions, self._record = phase, sessions, record
+        self._verifier: Child | None = None
+        self._hits = 0
+
+    @property
+    def phase(self) -> PhaseName:
+        """The phase now."""
+        return self._phase()
+
+    def verifier_is(self, child: Child | None) -> None:
+        """Say which process the verifier's view belongs to; None when it has ended."""
+        self._verifier = child
+
+    def identify(self, accepted: socket.socket) -> Caller | None:
+        """Say who holds the other end; None for nobody, and for who has two views of the files."""
+        owner = self._owners.of(accepted)
+        if owner is None:
+            return None
+        session = session_of(owner.pid, self._sessions())
+        if owner.only_in(self._sandbox.mount_namespace):
+            phase = self.phase
+            return Caller("sealed" if phase == "verifier" else phase, owner.pid, owner.command, session)
+        verifier = self._verifier
+        if verifier is not None and owner.only_in(verifier.view()):
+            return Caller("verifier", owner.pid, owner.command, session)
+        return None
+
+    def only_verifier(self) -> Border:
+        """Return the same border, where nobody but the verifier's processes is admitted."""
+        return _ForVerifier(self)
+
+    def decide(self, caller: Caller, host: Host, port: int) -> Decision:
+        """Decide one request by the policy of its caller as it is now."""
+        if caller.phase == "verifier":
+            return self.rules["verifier"].decide(host, port)
+        rules, phase = self.rules["agent"], self.phase
+        decision = rules.decide(host, port)
+        over = phase not in ("starting", "agent")
+        return decision if decision.allowed or not over else _OVER
+
+    def asked(self, name: str, kind: str, client: tuple[str, int], *, datagram: bool, code: int) -> None:
+        """Write down that a name was asked for inside; nobody outside was."""
+        ends = client, ("127.0.0.1", 53)
+        owner = (self._owners.of_datagram if datagram else self._owners.of_ends)(*ends)
+        pid, command = (owner.pid, owner.command) if owner else (0, "")
+        known = code == 0
+        self.opened(
+            Egress(
+                hit=0,
+                phase=self.phase,
+                way="name",
+                method=kind,
+                host=plain(name, limit=253),
+                port=53,
+                allowed=known,
+                rule="name pool",
+                reason="answered here, nothing is asked outside" if known else "there is no such name",
+                session=session_of(pid, self._sessions()) if pid else None,
+                pid=pid,
+                command=command,
+            )
+        )
+
+    def opened(self, event: Egress) -> int:
+        """Write an attempt down, before it is answered, and return its number."""
+        self._hits += 1
+        self._record(msgspec.structs.replace(event, hit=self._hits))
+        return self._hits
+
+    def closed(self, event: EgressEnd) -> None:
+        """Write down how an attempt ended."""
+        self._record(event)
+
+
+class _ForVerifier(Border):
+    """See `only_verifier`. It counts and asks through the border it was made of."""
+
+    def __init__(self, whole: Border) -> None:
+        self._whole, self.rules = whole, whole.rules
+
+    @property
+    def phase(self) -> PhaseName:
+        """The phase now."""
+        return self._whole.phase
+
+    def identify(self, accepted: socket.socket) -> Caller | None:
+        """Say who it is, if it is one of the verifier's."""
+        caller = self._whole.identify(accepted)
+        return caller if caller is not None and caller.phase == "verifier" else None
+
+    def decide(self, caller: Caller, host: Host, port: int) -> Decision:
+        """Decide as the whole border does."""
+        return self._whole.decide(caller, host, port)
+
+    def opened(self, event: Egress) -> int:
+        """Write it down as the whole border does."""
+        return self._whole.opened(event)
+
+    def closed(self, event: EgressEnd) -> None:
+        """Write it down as the whole border does."""
+        self._whole.closed(event)

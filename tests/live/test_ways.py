@@ -1,0 +1,259 @@
+"""The ways out of a real cell (promises N1–N3, N7–N11): by proxy and by the transparent way."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cell import border, ways
+from cell.describe import PhaseSpec
+from cell.egress import peers as peer_ways
+from cell.peers import Peer
+from tests.world import LiveCell, until
+
+pytestmark = pytest.mark.live
+Maker = Callable[..., LiveCell]
+ASK = """python3 - <<'P'
+import urllib.request as r
+plain = r.build_opener(r.ProxyHandler({}))
+for name, opener in (("proxy", r.build_opener()), ("direct", plain)):
+    for url in %r:
+        try:
+            print(name, url, opener.open(url, timeout=10).read().decode())
+        except OSError as error:
+            print(name, url, "failed", getattr(error, "code", ""))
+P"""
+
+
+class Origin:
+    """A server of this machine, on an address of its loopback. It counts who came."""
+
+    def __init__(self, address: str) -> None:
+        self.server = socket.create_server((address, 0))
+        self.port = self.server.getsockname()[1]
+        self.came = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                one, _ = self.server.accept()
+            except OSError:
+                return
+            self.came += 1
+            one.recv(65536)
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+            one.close()
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    one = Origin("127.0.0.9")
+    yield one
+    one.server.close()
+
+
+def phase(mode: str, *hosts: str, key: str = "agent.network_mode") -> PhaseSpec:
+    return PhaseSpec(
+        user="root",
+        key="agent.user",
+        network_declared=mode,
+        network_used=mode,
+        allowed_hosts=hosts,
+        network_key=key,
+    )
+
+
+def hits(cell: LiveCell, **wanted: Any) -> list[dict[str, Any]]:
+    return [one for one in cell.events("egress") if all(one[key] == value for key, value in wanted.items())]
+
+
+def asked(cell: LiveCell, *urls: str) -> dict[tuple[str, str], str]:
+    lines = cell.inside(ASK % (list(urls),)).splitlines()
+    return {(way, url): said for way, url, said in (line.split(" ", 2) for line in lines)}
+
+
+def test_n2_both_ways_follow_the_list_and_all_of_it_is_recorded(make_cell: Maker, origin: Origin) -> None:
+    assert ways.Ways and border.Border and peer_ways.PeerWay
+    cell = make_cell(
+        agent_phase=phase("allowlist", "pkg.example"),
+        pins=(("pkg.example", "127.0.0.9"), ("other.example", "127.0.0.9")),
+    )
+    good, bad = f"http://pkg.example:{origin.port}/", f"http://other.example:{origin.port}/"
+    said = asked(cell, good, bad, f"http://127.0.0.9:{origin.port}/")
+    assert said["proxy", good] == said["direct", good] == "hello"
+    assert said["proxy", bad].startswith("failed 403") and said["direct", bad].startswith("failed")
+    # the substrate's own loopback is another one than the world's
+    assert said["proxy", f"http://127.0.0.9:{origin.port}/"].startswith("failed")
+    assert said["direct", f"http://127.0.0.9:{origin.port}/"].startswith("failed")
+    assert origin.came == 2
+    for way in ("proxy", "transparent"):
+        (passed,) = hits(cell, way=way, host="pkg.example")
+        assert passed["allowed"] and passed["rule"] == "pkg.example" and passed["session"] == 1
+        assert passed["phase"] == "agent" and "python3" in passed["command"]
+        (denied,) = hits(cell, way=way, host="other.example")
+        assert not denied["allowed"] and "allowed_hosts of [agent]" in denied["reason"]
+    ends = {one["hit"] for one in cell.events("egress-end")}
+    assert {one["hit"] for one in hits(cell) if one["way"] != "name"} == ends
+    numbers = [one["hit"] for one in hits(cell)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_n1_without_a_network_there_is_neither_a_way_nor_a_variable(make_cell: Maker, origin: Origin) -> None:
+    cell = make_cell(pins=(("pkg.example", "127.0.0.9"),))
+    assert "proxy" not in cell.inside("env").lower()
+    said = asked(cell, f"http://pkg.example:{origin.port}/")
+    assert all(answer.startswith("failed") for answer in said.values())
+    assert (hits(cell), origin.came) == ([], 0)
+    assert cell.info["identity"]["ends"]["listeners"] == []
+
+
+def test_n1_proxy_only_leaves_the_rest_to_fail_at_once(make_cell: Maker, origin: Origin) -> None:
+    cell = make_cell(agent_phase=phase("public"), proxy_only=True, pins=(("pkg.example", "127.0.0.9"),))
+    url = f"http://pkg.example:{origin.port}/"
+    said = asked(cell, url)
+    assert said["proxy", url] == "hello" and said["direct", url].startswith("failed")
+    assert cell.inside("cat /etc/resolv.conf") == ""
+
+
+def test_g2_when_the_agent_phase_closes_its_open_connections_are_cut(make_cell: Maker) -> None:
+    server = socket.create_server(("127.0.0.9", 0))
+    port = server.getsockname()[1]
+    cell = make_cell(agent_phase=phase("public"), pins=(("pkg.example", "127.0.0.9"),))
+    holds = "import socket; s = socket.create_connection(('pkg.example', PORT));s.sendall(b'x'); s.recv(1)"
+    cell.inside(f'nohup python3 -c "{holds.replace("PORT", str(port))}" >/dev/null 2>&1 &')
+    server.settimeout(10)
+    one, _ = server.accept()
+    one.settimeout(10)
+    assert one.recv(1) == b"x"
+    cell.seal()
+    assert one.recv(1) == b""
+    (hit,) = hits(cell, way="transparent")
+    ends = [end for end in cell.events("egress-end") if end["hit"] == hit["hit"]]
+    assert "agent phase is over" in ends[0]["error"] and ends[0]["sent"] == 1
+    one.close()
+    server.close()
+
+
+VERIFIER = """#!/bin/sh
+for i in 1 2 3; do
+curl -s -m 10 -o /logs/verifier/own -w '%%{http_code}\\n' http://v.example:%(port)d/
+curl -s -m 10 -o /dev/null -w '%%{http_code}\\n' http://a.example:%(port)d/
+curl -s -m 10 --noproxy '*' -o /dev/null -w '%%{http_code}\\n' http://v.example:%(port)d/
+curl -s -m 10 -o /dev/null -w '%%{http_code}\\n' http://127.0.0.1:8000/ --noproxy '*'
+done
+until [ -e /tmp/tried ]; do sleep 0.1; done
+echo 1 > /logs/verifier/reward.txt
+"""
+# the agent's own, which waits for the verifier's way and tries it
+TRIES = """nohup python3 - >/tmp/said 2>&1 <<'P' &
+import socket, time, threading, http.server, os, socketserver
+os.chdir("/tmp")
+threading.Thread(target=http.server.ThreadingHTTPServer(("0.0.0.0", 8000), http.server.SimpleHTTPRequestHandler).serve_forever, daemon=True).start()
+def tried():
+    with socket.create_connection(("127.0.0.1", 3129), 5) as one:
+        one.sendall(b"GET http://v.example:%(port)d/ HTTP/1.1\\r\\nHost: v.example\\r\\n\\r\\n")
+        return one.recv(12)
+print("before", end=" ", flush=True)
+try:
+    print(tried(), flush=True)
+except ConnectionRefusedError:
+    print("refused", flush=True)
+while True:
+    try:
+        print("during", tried(), flush=True)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+open("/tmp/tried", "w").close()
+time.sleep(600)
+P
+"""
+
+
+def test_n8_the_verifier_has_its_own_way_and_reaches_what_the_agent_serves(
+    make_cell: Maker, origin: Origin
+) -> None:
+    cell = make_cell(
+        agent_phase=phase("allowlist", "a.example"),
+        verifier_phase=phase("allowlist", "v.example", key="verifier.network_mode"),
+        pins=(("a.example", "127.0.0.9"), ("v.example", "127.0.0.9")),
+    )
+    cell.inside(TRIES % {"port": origin.port})
+    assert until(lambda: "refused" in cell.inside("cat /tmp/said"))
+    url = f"http://v.example:{origin.port}/"
+    assert asked(cell, url)["proxy", url].startswith("failed 403")
+    cell.seal()
+    grading = cell.grade(VERIFIER % {"port": origin.port})
+    assert grading["rewards"] == {"reward": 1.0}
+    told = grading["output"].split()
+    assert told == ["200", "403", "200", "200"] * 3
+    strangers = hits(cell, rule="owner")
+    assert strangers, "the agent's try at the verifier's way is recorded"
+    ours = [hit for hit in hits(cell, phase="verifier") if hit["way"] != "name" and hit not in strangers]
+    assert {(hit["host"], hit["allowed"]) for hit in ours} == {("v.example", True), ("a.example", False)}
+    # and the port is nobody's afterwards, though nobody else can have it
+    assert cell.info["phase"] == "finished"
+
+
+def test_n9_a_declared_peer_answers_by_its_name_and_nothing_else_of_the_machine(
+    make_cell: Maker, origin: Origin
+) -> None:
+    other = Origin("127.0.0.1")
+    peer = Peer(name="db", port=5432, host="127.0.0.9", target=origin.port)
+    cell = make_cell(peers=(peer,))
+    get = 'python3 -c \'import socket; s = socket.create_connection(("%s", %d), 5); s.sendall(b"x"); print(s.recv(99)[:15])\''
+    assert "200 OK" in cell.inside(get % ("db", 5432))
+    assert cell.ssh(get % ("127.0.0.1", other.port)).returncode != 0
+    assert (origin.came, other.came) == (1, 0)
+    (hit,) = hits(cell, way="peer")
+    assert (hit["host"], hit["port"], hit["allowed"]) == ("db", 5432, True)
+    assert cell.info["identity"]["ends"]["listeners"] == ["127.0.0.1:5432"]
+    # it is no way out of a policy, and stays for what the agent started
+    cell.seal()
+    other.server.close()
+
+
+def test_n11_when_the_serving_process_dies_nothing_answers_any_more(make_cell: Maker, origin: Origin) -> None:
+    cell = make_cell(agent_phase=phase("public"), pins=(("pkg.example", "127.0.0.9"),))
+    url = f"http://pkg.example:{origin.port}/"
+    assert asked(cell, url)["proxy", url] == "hello"
+    before = origin.came
+    cell.process.kill()
+    cell.process.wait(10)
+    assert cell.ssh("true").returncode != 0
+    assert origin.came == before
+
+
+def test_an_operator_allows_a_host_for_once_and_for_good(make_cell: Maker, origin: Origin) -> None:
+    cell = make_cell(agent_phase=phase("allowlist"), pins=(("pkg.example", "127.0.0.9"),))
+    url = f"http://pkg.example:{origin.port}/"
+    assert asked(cell, url)["proxy", url].startswith("failed 403")
+    cell.call("allow", principal="operator", host="pkg.example", once=True)
+    first = asked(cell, url)
+    assert (first["proxy", url], first["direct", url].split()[0]) == ("hello", "failed")
+    cell.call("allow", principal="operator", host="pkg.example")
+    second = asked(cell, url)
+    assert second["proxy", url] == second["direct", url] == "hello"
+    interventions = [one["what"] for one in cell.events("intervention")]
+    assert len(interventions) == 2 and all("pkg.example" in what for what in interventions)
+    assert hits(cell, host="pkg.example", way="proxy")[-1]["reason"] == (
+        "allowed by pkg.example, which operator allowed"
+    )
+
+
+def test_fidelity_looks_from_inside_as_each_user(make_cell: Maker) -> None:
+    for overrides in (
+        {},
+        {"agent_phase": phase("public")},
+        {"agent_phase": phase("public"), "proxy_only": True},
+    ):
+        cell = make_cell(**overrides)
+        lines = cell.call("fidelity", principal="viewer")
+        assert [line for line in lines if not line["ok"]] == []
+        assert {line["phase"] for line in lines} == {"agent", "verifier"} and len(lines) > 50
+        cell.stop()
