@@ -128,7 +128,7 @@ class Ways:
 
     def owners(self, sandbox: Sandbox) -> Owners:
         """Return who can say whose connection it is."""
-        return Owners(self._sockets["diag"], sandbox.pid_namespace)
+        return Owners(self._sockets["diag"], sandbox.pid_namespace, sandbox.mount_namespace)
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────
 
