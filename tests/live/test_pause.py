@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from world import SOURCE
 
-from cell import kernel, trials
+from cell import control, deadline, kernel, trials
 from cell.errors import Refused
+from cell.serve import RUNTIME
 
 from .conftest import LiveCell, until
 from .driving import Seat
@@ -159,6 +160,16 @@ class Run:
         lines = (self.trial / "cell/events.jsonl").read_text().splitlines()
         return [event for event in (json.loads(line)["event"] for line in lines) if event["kind"] == kind]
 
+    def call(self, method: str, **args: object) -> object:
+        async def ask() -> object:
+            link = await control.Link.open(RUNTIME / self.trial.name.rpartition("__")[2], "operator")
+            try:
+                return await link.call(method, **args)
+            finally:
+                await link.close()
+
+        return asyncio.run(ask())
+
     def until(self, kind: str) -> None:
         assert until(lambda: self.events(kind), seconds=20), kind
 
@@ -197,24 +208,37 @@ def hello(folder: Path, seconds: float) -> Path:
 def test_o5_a_pause_stops_the_deadline(tmp_path: Path, running: Callable[..., Run]) -> None:
     solve = (SOURCE / "examples/tasks/hello-pass/solution/solve.sh").read_text()
     (tmp_path / "solve.sh").write_text(solve)
-    agent = f"ssh -F $CELL_SSH_CONFIG agent true; sleep 1; ssh -F $CELL_SSH_CONFIG agent sh -s < {tmp_path}/solve.sh"
-    run = running(hello(tmp_path / "hello", 4), "-a", f"exec:{agent}")
+    ssh = "ssh -F $CELL_SSH_CONFIG agent"
+    agent = f"{ssh} true; until test -e {tmp_path}/go; do sleep 0.1; done; {ssh} sh -s < {tmp_path}/solve.sh"
+    run = running(hello(tmp_path / "hello", 8), "-a", f"exec:{agent}")
     run.until("session")
-    told = command("pause", run.trial, "--who", "ann")
-    assert told.returncode == 0, told
-    assert "paused" in told.stdout
-    paused = time.monotonic()
-    while time.monotonic() - paused < 5:
-        assert run.process.poll() is None
-        time.sleep(0.1)
+    run.call("pause", who="ann")
+    (tmp_path / "go").touch()
+    assert until(lambda: deadline.waited(run.trial) > 10, seconds=20)
+    assert run.process.poll() is None, "more than its eight seconds are over"
     assert len(run.events("session")) == 1, "the second request waits"
-    went_on = command("continue", run.trial)
-    assert went_on.returncode == 0, went_on
+    run.call("continue", who="ann")
     verdict = run.verdict()
     assert verdict["verdict"] == "graded", verdict
     assert verdict["rewards"] == {"reward": 1.0}, verdict
     assert verdict["touched"] is True
     assert len(run.events("session")) == 3, "two of the agent, one of the verifier"
+
+
+def test_cell_pause_and_continue_say_what_they_did(cell: LiveCell) -> None:
+    for words, said, paused in (
+        (("pause", "--who", "ann"), "paused", (True, False)),
+        (("pause", "--freeze"), "frozen", (True, True)),
+        (("continue",), "goes on; it waited for", (False, False)),
+        (("pause", "--freeze"), "frozen", (True, True)),
+        (("pause", "--continue"), "goes on", (False, False)),
+    ):
+        done = command(words[0], cell.trial, *words[1:])
+        assert (done.returncode, said in done.stdout) == (0, True), done
+        assert (cell.info["held"]["paused"], cell.info["held"]["frozen"]) == paused
+    told = command("pause", cell.trial, "--json")
+    assert json.loads(told.stdout)["held"]["paused"] is True
+    assert cell.events("pause")[0]["by"] == "operator ann"
 
 
 def test_o5_without_a_pause_the_same_agent_is_late(tmp_path: Path, running: Callable[..., Run]) -> None:
