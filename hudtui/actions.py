@@ -93,6 +93,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("left", ("left",), "left", "to the left", _SIDEWAYS, palette=False),
     Action("right", ("right",), "right", "to the right", _SIDEWAYS, palette=False),
     Action("follow", ("F",), "follow", "stay at the end of what is printed", _SESSIONS, 3),
+    Action("tiles", ("T",), "tiles", "several terminals at once, on a wide screen", _SESSIONS, 4),
     Action("follow", ("F",), "follow", "stay at the last hit", _EGRESS, 6),
     Action("pane_next", ("tab",), "pane", "the next pane", footer=0, palette=False),
     Action("pane_previous", ("shift+tab",), "pane back", "the pane before", palette=False),

@@ -105,7 +105,7 @@ class DrivenPane(SelectingPane):
             self.engine.replies()  # to what was asked before we came
         self.channel, self.prefixed, self.scrolling, self._asked = channel, False, False, False
         self.run_worker(self._read(channel), exclusive=True, group="channel")
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(self))
 
     async def _read(self, channel: Channel) -> None:
         while data := await channel.read():
@@ -128,7 +128,7 @@ class DrivenPane(SelectingPane):
         self.channel, self.prefixed, self.scrolling = None, False, False
         self.turn()
         self.post_message(self.Released(ending, asked=self._asked))
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(self))
 
     def on_unmount(self) -> None:
         """Hang up."""
@@ -191,10 +191,10 @@ class DrivenPane(SelectingPane):
         elif self.prefixed:
             self.prefixed = False
             self.post_message(self.Prefixed(event.key))
-            self.post_message(self.Changed())
+            self.post_message(self.Changed(self))
         elif event.key == self.prefix:
             self.prefixed = True
-            self.post_message(self.Changed())
+            self.post_message(self.Changed(self))
         elif self.scrolling:
             self._scroll_key(event.key)
         elif self.engine is not None:
@@ -221,7 +221,7 @@ class DrivenPane(SelectingPane):
         elif key in ("escape", "q", "enter"):
             self.scrolling = False
             self.follow(True)
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(self))
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste goes in as one, bracketed where the program asked for it."""

@@ -31,7 +31,16 @@ class TerminalPane(Widget, can_focus=True):
     following: reactive[bool] = reactive(True)
 
     class Changed(Message):
-        """What the border should say has changed."""
+        """What the border should say has changed; `control` is the pane."""
+
+        def __init__(self, pane: TerminalPane) -> None:
+            super().__init__()
+            self._pane = pane
+
+        @property
+        def control(self) -> TerminalPane:
+            """The pane."""
+            return self._pane
 
     def __init__(self, factory: EngineFactory, *, fps: float = 30.0, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -170,7 +179,7 @@ class TerminalPane(Widget, can_focus=True):
             skip = self._skip
             width = self.size.width
             self.refresh(*(Region(0, y - skip, width, 1) for y in dirty if 0 <= y - skip < height))
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(self))
 
     @property
     def _skip(self) -> int:

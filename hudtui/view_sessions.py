@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,37 +15,17 @@ from cell.trials_sessions import Session, read_sessions
 from hudtui.attaching import Attaching
 from hudtui.doc import line
 from hudtui.driven import DrivenPane
-from hudtui.fleet_rows import clock, duration
+from hudtui.fleet_rows import clock
 from hudtui.look import Run
 from hudtui.screens import DocScreen
-from hudtui.table import Column, Table
+from hudtui.session_rows import CELLS, Row, columns
+from hudtui.table import Table
+from hudtui.tiles import Tiles
 from hudtui.views import Pane, titled
 from hudtui.watching import latest, session_name, state_words
 
-_COLUMNS = (
-    Column("state", "ST", 3),
-    Column("name", "SESSION", 10),
-    Column("command", "COMMAND", 20, grow=1),
-    Column("exit", "EXIT", 6, right=True),
-)
-_WIDE = (
-    Column("state", "ST", 3),
-    Column("name", "SESSION", 12),
-    Column("phase", "PHASE", 9),
-    Column("user", "USER", 8),
-    Column("size", "SIZE", 8),
-    Column("command", "COMMAND", 16, grow=1),
-    Column("exit", "EXIT", 6, right=True),
-    Column("took", "TOOK", 7, right=True),
-)
 _ALL_CELLS = 40
-
-
-class Row(msgspec.Struct, frozen=True):
-    """A session and the cell it is of."""
-
-    trial: Trial
-    session: Session
+_ROOM_FOR_TILES = 110
 
 
 class SessionsView(Attaching):
@@ -57,20 +36,22 @@ class SessionsView(Attaching):
     def compose(self) -> ComposeResult:
         """List and terminal."""
         with Container(id="sessions-body"):
-            yield Table[Row](_columns, self._cells, lambda row: row.session.path, id="sessions-table")
+            yield Table[Row](columns, self._cells, lambda row: row.session.path, id="sessions-table")
             yield DrivenPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
+        yield Tiles(self.hud.engine, fps=self.hud.fps, id="sessions-tiles")
 
     def on_mount(self) -> None:
         """Find the panes."""
         self.table: Table[Row] = self.query_one("#sessions-table", Table)
         self.term = self.query_one("#sessions-term", DrivenPane)
         self.term.prefix = self.operating.prefix
+        self.tiles = self.query_one(Tiles)
         self._about: str | None = None
         self._read: tuple[Trial | None, list[Row]] = (None, [])
 
     def panes(self) -> list[Pane]:
-        """List and terminal."""
-        return [self.table, self.term]
+        """List and terminal, or the tiles."""
+        return [*self.tiles.shown] if self.tiled and self.tiles.shown else [self.table, self.term]
 
     def trial(self) -> Trial | None:
         """The cell in scope, else the one whose session is chosen."""
@@ -80,16 +61,20 @@ class SessionsView(Attaching):
     def enter(self) -> None:
         """Begin on the terminal: watching is what one comes here for."""
         self.update()
-        (self.term if self.term.session else self.table).focus()
+        if self.tiled:
+            self.tiles.focus_first()
+        else:
+            (self.term if self.term.session else self.table).focus()
 
     def leave(self) -> None:
         """Stop reading what nobody looks at, and give the keyboard back."""
         self.term.release()
+        self.tiles.show_none()
         self.term.watch_session(None)
         self._about = None
 
     def _cells(self, row: Row) -> list[list[Run]]:
-        return [_CELLS[column.key](row) for column in self.table.columns]
+        return [CELLS[column.key](row) for column in self.table.columns]
 
     def update(self) -> None:
         """Read the sessions again; the choice stays, a new cell begins with its latest."""
@@ -127,8 +112,49 @@ class SessionsView(Attaching):
             return "nothing runs · 1 Fleet, then enter on a cell"
         return "no session was recorded" if trial.state != "running" else "no session yet"
 
+    tiled = False
+
+    def act_tiles(self) -> None:
+        """Several terminals at once, or one and the list."""
+        if not self.tiled and self.size.width < _ROOM_FOR_TILES:
+            self.hud.flash(f"tiles need {_ROOM_FOR_TILES} columns; here are {self.size.width}")
+            return
+        self.tiled = not self.tiled
+        self.set_class(self.tiled, "tiled")
+        if self.tiled:
+            self.term.watch_session(None)
+        else:
+            self.tiles.show_none()
+        self.update()
+        if self.tiled:
+            self.tiles.focus_first()
+        else:
+            self.term.focus()
+
+    def _leave_tiles(self) -> None:
+        """Go on with the session of the tile that has the focus."""
+        if self.tiled:
+            chosen = next((pane.session for pane in self.tiles.shown if pane.has_focus), None)
+            self.act_tiles()
+            if chosen is not None:
+                self.table.show(self.table.entries, keep=chosen.path)
+                self._watch()
+
+    def back(self) -> bool:
+        """Tiles go first."""
+        if self.tiled:
+            self.act_tiles()
+            return True
+        return super().back()
+
     def _watch(self) -> None:
         row = self.table.current
+        if self.tiled:
+            shown = [
+                each for each in self.table.entries if isinstance(each, Row) and each.session.kind != "text"
+            ]
+            self.tiles.show_sessions([(each.trial, each.session) for each in shown])
+            return
         if self.attached is None:
             if self.term.session is None or row is None or row.session.path != self.term.session.path:
                 self.told = ""
@@ -172,6 +198,7 @@ class SessionsView(Attaching):
 
     def act_open(self) -> None:
         """Watch: the focus goes to the terminal."""
+        self._leave_tiles()
         if self.term.session is not None:
             self.term.focus()
 
@@ -186,6 +213,7 @@ class SessionsView(Attaching):
 
     def act_attach(self) -> None:
         """Take the keyboard of the chosen session."""
+        self._leave_tiles()
         row = self.table.current
         if row is None:
             self.hud.flash("attach: no session is chosen")
@@ -194,6 +222,8 @@ class SessionsView(Attaching):
 
     def act_shell(self) -> None:
         """Open a shell of our own."""
+        if self.tiled:
+            self.act_tiles()
         self.shell(self.trial())
 
     def search(self, text: str) -> None:
@@ -238,62 +268,3 @@ class SessionsView(Attaching):
         if (row := self.table.current) is not None:
             text = json.dumps(msgspec.to_builtins(row.session), indent=2, ensure_ascii=False)
             self.app.push_screen(DocScreen("Session JSON", [line(plain(one)) for one in text.splitlines()]))
-
-
-def _columns(width: int) -> tuple[Column, ...]:
-    return _WIDE if width >= 85 else _COLUMNS
-
-
-def _state(row: Row) -> list[Run]:
-    session = row.session
-    if session.running:
-        return [("●", "primary")]
-    if session.exit == 0:
-        return [("✓", "ok")]
-    if session.exit is not None or session.signal:
-        return [("×", "bad")]
-    return [("•", "muted")]
-
-
-def _exit(row: Row) -> list[Run]:
-    session = row.session
-    if session.signal:
-        return [(session.signal[:6], "bad")]
-    if session.exit is None:
-        return [("…" if session.running else "", "muted")]
-    return [(str(session.exit), "muted" if session.exit == 0 else "bad")]
-
-
-def _took(row: Row) -> list[Run]:
-    ms = row.session.ms
-    if ms is None:
-        return []
-    return [
-        (
-            f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 60_000 else duration(ms / 1000),
-            "muted",
-        )
-    ]
-
-
-def _size(row: Row) -> list[Run]:
-    session = row.session
-    return [(f"{session.cols}×{session.rows}" if session.tty else "pipe", "muted")]
-
-
-def _command(row: Row) -> list[Run]:
-    session = row.session
-    who: list[Run] = [(f"{row.trial.id} ", "link")] if session.principal == "" and not session.command else []
-    return [*who, (session.command or ("shell" if session.tty and session.n else ""), "")]
-
-
-_CELLS: Mapping[str, Callable[[Row], list[Run]]] = {
-    "state": _state,
-    "name": lambda row: [(f"{row.session.name}", "link")],
-    "phase": lambda row: [(row.session.phase, "muted")],
-    "user": lambda row: [(row.session.user, "muted")],
-    "size": _size,
-    "command": _command,
-    "exit": _exit,
-    "took": _took,
-}

@@ -103,8 +103,8 @@ def test_v7_tmux_in_the_terminal(desk: Callable[..., Desk]) -> None:
     hud = attached(desk)
     hud.type("TMUX= tmux -L inside -f /dev/null new-session 'PS1=mux: sh -i'\r").sees("mux:")
     hud.type("echo in-$((40+2))\r").sees("in-42")
-    hud.type("\x02%").sees("│")
-    hud.type("exit\r").sees(lambda screen: "│" not in screen.partition("━┓")[2])
+    hud.type("\x02%").sees(lambda screen: "│" in screen.partition("━┓")[2])
+    hud.type("exit\r").sees(lambda screen: "│" not in screen.partition("━┓")[2] and "0:sh*" in screen)
     hud.type("exit\r").sees("ready$")
 
 

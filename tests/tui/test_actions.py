@@ -572,6 +572,21 @@ async def _(hud: Cockpit) -> None:
     assert "not in what this session printed" in hud.footer
 
 
+@does("sessions", "tiles")
+async def _(hud: Cockpit) -> None:
+    await hud.press("T")
+    assert "session 1" in hud.screen
+    assert "session 3" in hud.screen
+    assert not hud.app.sessions.term.session
+    await hud.press("tab", "enter")
+    assert not hud.app.sessions.tiled
+    assert hud.app.sessions.term.has_focus
+    await hud.press("T", "escape")
+    assert (front(hud), hud.app.sessions.tiled) == ("sessions", False)
+    await hud.press("T", "a")
+    assert hud.app.captured
+
+
 @does("sessions", "follow")
 async def _(hud: Cockpit) -> None:
     await long_session(hud)

@@ -1,0 +1,52 @@
+"""Several terminals at once: what runs comes first, a session stays in its place, engines go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hudtui.tiles import LARGE, SMALL
+from screenshots.invented import Cast, this_process, trial
+
+from .conftest import Open
+
+
+def many(jobs: Path, count: int = 12) -> None:
+    sessions = [
+        Cast(None, [(0.1, f"terminal {n}\r\n")], 0 if n % 3 == 0 else None) for n in range(1, count + 1)
+    ]
+    trial(jobs / "job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=sessions)
+
+
+async def test_four_in_a_square_and_thumbnails_of_the_rest(tmp_path: Path, cockpit: Open) -> None:
+    many(tmp_path / "jobs")
+    async with cockpit(tmp_path / "jobs", size=(150, 50)) as hud:
+        await hud.press("w", "T")
+        tiles = hud.app.sessions.tiles
+        large = [pane.session.n for pane in tiles.large if pane.session]
+        small = [pane.session.n for pane in tiles.small if pane.session]
+        assert (large, small) == ([1, 2, 4, 5], [7, 8, 10, 11, 3, 6])
+        assert (len(large), len(small)) == (LARGE, SMALL)
+        for n in large:
+            assert f"terminal {n}" in hud.screen
+        assert {pane.size for pane in tiles.large} == {tiles.large[0].size}
+        await hud.look()
+        assert [pane.session.n for pane in tiles.large if pane.session] == large
+        assert sum(not engine.closed for engine in hud.engines) == LARGE + SMALL
+        await hud.press("1")
+        assert all(engine.closed for engine in hud.engines)
+
+
+async def test_a_narrow_screen_says_why_not(tmp_path: Path, cockpit: Open) -> None:
+    many(tmp_path / "jobs", 2)
+    async with cockpit(tmp_path / "jobs", size=(80, 24)) as hud:
+        await hud.press("w", "T")
+        assert "tiles need 110 columns" in hud.footer
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_picture(size: tuple[int, int], jobs: Path, cockpit: Open, picture) -> None:
+    async with cockpit(jobs, size=size) as hud:
+        await hud.press("w", "T")
+        picture(hud.app, f"tiles_{size[0]}x{size[1]}")
