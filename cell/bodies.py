@@ -6,17 +6,16 @@ odd spellings stay on their hop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import h11
+import msgspec
 
 from cell import heads
 from cell.heads import Bad, Headers, Request, Response
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """What some bytes brought: `data` of the body, whether it is `over`, and what `rest` lies behind it."""
 
     data: bytes

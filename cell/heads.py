@@ -1,18 +1,18 @@
 """The head of an HTTP/1.1 message: read strictly, as a value, and written anew for the next hop.
 
-h11 knows the grammar; what it admits for old peers' sake, and two readers may read differently, is
-refused before it: bare line feeds, folded lines, control characters, both lengths at once. Nothing of a head
-is passed on as it came. Framing, Host and everything that belongs to one hop are written by us.
+What two readers may read differently is refused: bare line feeds, folded lines, control characters, blanks
+before a colon, both lengths at once. What is left is simple enough to be read line by line; a test
+holds it against h11, which reads the same in everything that is admitted here. Nothing of a head is passed on
+as it came. Framing, Host and everything that belongs to one hop are written by us.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
 
-import h11
+import msgspec
 
 from cell import hosts
 from cell.hosts import Host
@@ -22,6 +22,7 @@ from cell.plain import plain
 LONGEST, MOST_LINES = 64 * 1024, 256
 
 Headers = tuple[tuple[bytes, bytes], ...]
+Fields = dict[bytes, list[bytes]]
 
 # RFC 9110, 7.6.1, and what proxies were given before it. Framing is here because we write it ourselves.
 HOP = frozenset(
@@ -32,6 +33,10 @@ HOP = frozenset(
 _ILLEGAL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n|\n[ \t]")
 # What the first line of a request begins with, however little of it is here.
 _BEGINNING = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}(?: [\x21-\x7e]*(?: [HTTP/0-9.]{0,8}\r?)?)?")
+_TOKEN = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NUMBER = re.compile(rb"[0-9]{1,19}")
+_REQUEST = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_`|~-]+) ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])")
+_RESPONSE = re.compile(rb"HTTP/([0-9]\.[0-9]) ([0-9]{3})(?: (.*))?")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)")
 
 
@@ -43,8 +48,7 @@ class Bad(Exception):
         self.status, self.words = status, words
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request to a proxy. `path` is the origin's form, empty for CONNECT.
 
     `headers` are those for the origin, without Host. `length` is the body's in bytes, None where it is
@@ -69,8 +73,7 @@ class Request:
         return self.length != 0
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A response of an origin. `length` None: the body's end is its last chunk, or the connection's.
 
     `keep` says whether the origin stays for another request, `has_body` whether a body follows at all.
@@ -113,15 +116,19 @@ def read_request(head: bytes) -> Request:
     _check(head)
     if head.startswith(b"PRI "):
         raise Bad(400, "HTTP/2 is not spoken here")
-    event = _parsed(head, h11.SERVER)
-    if not isinstance(event, h11.Request):
-        raise Bad(400, "this is not a request")
-    modern, headers = _version(event.http_version, 505), event.headers.raw_items()
-    fields = _fields(headers)
+    first, headers, fields = _lines_of(head, "request", 400, 431)
+    line = _REQUEST.fullmatch(first)
+    if line is None:
+        raise Bad(400, "this is not HTTP: METHOD TARGET HTTP/1.1 is how a request begins")
+    modern = _version(line[3], 505)
+    names = fields.get(b"host", ())
+    if len(names) > 1 or (modern and not names):
+        raise Bad(400, "a request has one Host header")
     connection = _tokens(fields, b"connection")
-    length = _length(fields, modern, 400)
-    method = event.method.decode("ascii")
-    host, port, path = _target(method, event.target.decode("ascii"))
+    length, chunked = _framing(fields, modern, 400, 501)
+    length = None if chunked else length or 0
+    method = line[1].decode("ascii")
+    host, port, path = _target(method, line[2].decode("ascii"))
     if method == "CONNECT" and length != 0:
         raise Bad(400, "a CONNECT has no body")
     upgrade = modern and length == 0 and method == "GET" and b"upgrade" in connection
@@ -132,7 +139,7 @@ def read_request(head: bytes) -> Request:
         path,
         _end_to_end(headers, {*connection, b"host", *({b"expect"} if not modern else ())}),
         length,
-        claimed=fields.get(b"host", [b""])[0].decode("latin-1"),
+        claimed=names[0].decode("latin-1") if names else "",
         modern=modern,
         keep=modern and b"close" not in connection | _tokens(fields, b"proxy-connection"),
         expect=modern and b"100-continue" in _tokens(fields, b"expect"),
@@ -146,22 +153,22 @@ def read_response(head: bytes, method: str, *, websocket: bool = False) -> Respo
     101 is a response only to a request that asked for a websocket.
     """
     _check(head, status=502)
-    event = _parsed(head, h11.CLIENT, _ASKED_TO_SWITCH if websocket else _ASKED)
-    if not isinstance(event, h11.Response | h11.InformationalResponse):
-        raise Bad(502, "the origin did not send a response")
-    modern, headers, status = _version(event.http_version, 502), event.headers.raw_items(), event.status_code
-    fields = _fields(headers)
+    first, headers, fields = _lines_of(head, "response of the origin", 502, 502)
+    line = _RESPONSE.fullmatch(first)
+    if line is None:
+        raise Bad(502, "the origin does not speak HTTP")
+    modern, status = _version(line[1], 502), int(line[2])
+    if status < 100 or (status == 101 and not websocket):
+        raise Bad(502, f"the origin answered {status}, which is no answer here")
     connection = _tokens(fields, b"connection")
-    length = (
-        _length(fields, modern, 502) if {b"content-length", b"transfer-encoding"} & fields.keys() else None
-    )
+    length, chunked = _framing(fields, modern, 502, 502)
     bare = status < 200 or status == 204
     return Response(
         status,
-        bytes(event.reason),
+        line[3] or b"",
         _end_to_end(headers, connection),
-        None if bare else length,
-        chunked=b"transfer-encoding" in fields and not bare,
+        None if bare or chunked else length,
+        chunked=chunked and not bare,
         keep=modern and b"close" not in connection,
         has_body=not (bare or status == 304 or method == "HEAD"),
     )
@@ -212,7 +219,7 @@ def answer(status: int, words: str, *, close: bool, body: bool = True) -> bytes:
 
 def trailers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the trailer fields that may be passed on: none that frames, routes or belongs to a hop."""
-    return _end_to_end(list(headers), {b"host", b"connection"})
+    return _end_to_end([(bytes(name), bytes(value)) for name, value in headers], {b"host"})
 
 
 def chunk(data: bytes) -> bytes:
@@ -231,28 +238,23 @@ def _check(head: bytes | bytearray, start: int = 0, status: int = 400) -> None:
         raise Bad(status, f"the head has {what}")
 
 
-# To h11, a response needs a request before it.
-_ASKED = h11.Request(method="GET", target="/", headers=[("host", "origin")])
-_ASKED_TO_SWITCH = h11.Request(
-    method="GET",
-    target="/",
-    headers=[("host", "origin"), ("connection", "upgrade"), ("upgrade", "websocket")],
-)
-
-
-def _parsed(head: bytes, role: type[h11.SERVER | h11.CLIENT], asked: h11.Request | None = None) -> object:
-    status, other = (400, "request") if role is h11.SERVER else (502, "response of the origin")
-    if head.count(b"\r\n") > MOST_LINES:
-        raise Bad(431 if role is h11.SERVER else 502, f"the head has more than {MOST_LINES} lines")
-    connection = h11.Connection(role, max_incomplete_event_size=LONGEST)
-    try:
-        if asked is not None:
-            connection.send(asked)
-        connection.receive_data(head)
-        return connection.next_event()
-    except h11.RemoteProtocolError as error:
-        hint = error.error_status_hint if role is h11.SERVER else status
-        raise Bad(hint or status, f"the {other} is not HTTP/1.1: {plain(str(error), limit=120)}") from None
+def _lines_of(
+    head: bytes, what: str, status: int, too_many: int
+) -> tuple[bytes, list[tuple[bytes, bytes]], Fields]:
+    """Split a checked head into its first line and its fields, in order and by lower-case name."""
+    first, *lines = head[:-4].split(b"\r\n")
+    if len(lines) > MOST_LINES:
+        raise Bad(too_many, f"the head has more than {MOST_LINES} lines")
+    headers: list[tuple[bytes, bytes]] = []
+    fields: Fields = {}
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or _TOKEN.fullmatch(name) is None:
+            raise Bad(status, f"the {what} has a line that is no header: {plain(line, limit=80)}")
+        value = value.strip(b" \t")
+        headers.append((name, value))
+        fields.setdefault(name.lower(), []).append(value)
+    return first, headers, fields
 
 
 def _version(version: bytes, status: int) -> bool:
@@ -261,31 +263,35 @@ def _version(version: bytes, status: int) -> bool:
     return version == b"1.1"
 
 
-def _fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
-    fields: dict[bytes, list[bytes]] = {}
-    for name, value in headers:
-        fields.setdefault(name.lower(), []).append(value)
-    return fields
+def _tokens(fields: Fields, name: bytes) -> set[bytes]:
+    if name not in fields:
+        return set()
+    return {token.strip().lower() for value in fields[name] for token in value.split(b",")} - {b""}
 
 
-def _tokens(fields: dict[bytes, list[bytes]], name: bytes) -> set[bytes]:
-    return {token.strip().lower() for value in fields.get(name, ()) for token in value.split(b",")} - {b""}
-
-
-def _length(fields: dict[bytes, list[bytes]], modern: bool, status: int) -> int | None:
-    """Return the body's length, None for chunks; h11 has seen to it that each of the two is well-formed."""
-    if b"transfer-encoding" not in fields:
-        return int(fields.get(b"content-length", [b"0"])[0])
-    if b"content-length" in fields:
-        raise Bad(status, "Content-Length and Transfer-Encoding contradict each other")
-    if not modern:
-        raise Bad(status, "HTTP/1.0 has no Transfer-Encoding")
-    return None
+def _framing(fields: Fields, modern: bool, status: int, unknown: int) -> tuple[int | None, bool]:
+    """Return the length, if one is given, and whether there are chunks."""
+    coding, lengths = fields.get(b"transfer-encoding"), fields.get(b"content-length")
+    if coding is not None:
+        if lengths is not None:
+            raise Bad(status, "Content-Length and Transfer-Encoding contradict each other")
+        if not modern:
+            raise Bad(status, "HTTP/1.0 has no Transfer-Encoding")
+        if [value.lower() for value in coding] != [b"chunked"]:
+            raise Bad(unknown, "only chunked is known here as a Transfer-Encoding")
+        return None, True
+    if lengths is None:
+        return None, False
+    # The same one more than once is admitted (RFC 9110, 8.6).
+    given = {text.strip(b" \t") for value in lengths for text in value.split(b",")}
+    if len(given) != 1 or _NUMBER.fullmatch(text := given.pop()) is None:
+        raise Bad(status, "Content-Length is not one number")
+    return int(text), False
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]], dropped: set[bytes]) -> Headers:
     out = HOP | dropped
-    return tuple((bytes(name), bytes(value)) for name, value in headers if name.lower() not in out)
+    return tuple(field for field in headers if field[0].lower() not in out)
 
 
 def _lines(headers: Headers) -> Iterable[bytes]:

@@ -8,6 +8,7 @@ is refused.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ def port(text: str) -> int:
     return int(text)
 
 
+@functools.lru_cache(maxsize=512)
 def authority(text: str, default_port: int | None = None) -> tuple[Host, int]:
     """Read `host:port`, an IPv6 address in brackets. Without a port it is `default_port`.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from cell.heads import Request
 from cell.hosts import Host
 from cell.policy import Decision
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """One attempt to leave, as it is recorded. Host and method are empty for what was not understood."""
 
     method: str
@@ -24,8 +23,7 @@ class Attempt:
     status: int = 0
 
 
-@dataclass(frozen=True)
-class Dial:
+class Dial(msgspec.Struct, frozen=True):
     """Find and vet an address, record the attempt, and connect; `reached` or `failed` must follow.
 
     `again`: the attempt is recorded, only the connection is to be made once more.
@@ -35,29 +33,25 @@ class Dial:
     again: bool = False
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """Record the attempt: it was refused, or it goes over the connection to the origin that is there."""
 
     attempt: Attempt
 
 
-@dataclass(frozen=True)
-class ToClient:
+class ToClient(msgspec.Struct, frozen=True):
     """Send bytes to the client."""
 
     data: bytes
 
 
-@dataclass(frozen=True)
-class ToOrigin:
+class ToOrigin(msgspec.Struct, frozen=True):
     """Send bytes to the origin."""
 
     data: bytes
 
 
-@dataclass(frozen=True)
-class Over:
+class Over(msgspec.Struct, frozen=True):
     """The attempt recorded last has ended: bytes from and to the client, and what went wrong, if anything."""
 
     status: int
@@ -66,20 +60,17 @@ class Over:
     error: str = ""
 
 
-@dataclass(frozen=True)
-class CloseOrigin:
+class CloseOrigin(msgspec.Struct, frozen=True):
     """Drop the connection to the origin."""
 
 
-@dataclass(frozen=True)
-class CloseClient:
+class CloseClient(msgspec.Struct, frozen=True):
     """Close the client's connection once all is sent; with `cut` at once, so that it sees bytes missing."""
 
     cut: bool = False
 
 
-@dataclass(frozen=True)
-class Tunnel:
+class Tunnel(msgspec.Struct, frozen=True):
     """From now on pass bytes on unread, these first. Its caller says when it is over.
 
     `hello`: a TLS client has to ask for this host by name.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cell import orders
 from cell.bodies import ByChunks
-from cell.heads import Bad, read_request, read_response, take
+from cell.heads import Bad, Request, read_request, read_response, take
 from cell.policy import resolved
 from cell.wire import KEPT, Conversation
 
@@ -166,6 +166,52 @@ def test_a_head_is_read_or_refused(data: bytes) -> None:
             assert 100 <= read_response(head, "GET").status < 1000
         except Bad as bad:
             assert bad.status == 502
+
+
+FIELDS = st.lists(
+    st.sampled_from([line for line in LINES if b":" in line and b"HTTP/" not in line])
+    | st.tuples(st.binary(max_size=6), st.binary(max_size=8)).map(lambda pair: b"%b:%b\r\n" % pair)
+    | st.sampled_from(
+        [
+            b"Content-Length: 5, 5\r\n",
+            b"Content-Length:\t7 \r\n",
+            b"transfer-encoding: Chunked\r\n",
+            b"X:\r\n",
+            b"X: a \xff b\r\n",
+            b"Host: a\r\n",
+            b"X : a\r\n",
+            b"\tfolded\r\n",
+        ]
+    ),
+    max_size=6,
+).map(b"".join)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from(LINES[:9]), FIELDS)
+def test_what_is_admitted_h11_reads_the_same(first: bytes, fields: bytes) -> None:
+    head = first + fields + b"\r\n"
+    response = first.startswith(b"HTTP/")
+    try:
+        read = read_response(head, "GET") if response else read_request(head)
+    except Bad:
+        return
+    other = h11.Connection(h11.CLIENT if response else h11.SERVER)
+    if response:
+        other.send(h11.Request(method="GET", target="/", headers=[("host", "a")]))
+    other.receive_data(head)
+    event = other.next_event()
+    assert isinstance(event, h11.Request | h11.Response | h11.InformationalResponse)
+    lowered = {(name.lower(), value) for name, value in read.headers}
+    assert lowered <= set(event.headers)
+    lengths = [int(value) for name, value in event.headers if name == b"content-length"]
+    chunked = (b"transfer-encoding", b"chunked") in event.headers
+    if isinstance(event, h11.Request):
+        assert read.length == (None if chunked else (lengths or [0])[0])
+    elif isinstance(event, h11.Response) and event.status_code != 204:
+        assert read.length == (lengths or [None])[0]
+        assert not isinstance(read, Request)
+        assert read.chunked == chunked
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))
