@@ -28,6 +28,8 @@ async def start(spec: Spec, trial: Path) -> asyncio.subprocess.Process:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
+            # -m looks for modules in its folder first: never in one that holds what an agent left
+            cwd=Path(__file__).parents[1],
             start_new_session=True,
         )
     assert serve.stdin is not None

@@ -33,7 +33,8 @@ def start_cell(words: Sequence[str], jobs: Path) -> str:
         jobs.mkdir(parents=True, exist_ok=True)
         with (jobs / ".hudtui-run.log").open("ab") as log:
             subprocess.Popen(
-                [sys.executable, "-m", "cell", *words],
+                # -P: no module is looked for in this folder, which may hold what an agent left
+                [sys.executable, "-P", "-m", "cell", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import importlib.util
 import os
 import shlex
 import sys
@@ -38,11 +39,8 @@ def attach(args: argparse.Namespace) -> int:
     number = args.session or latest(trial, watch=args.watch)
     if sys.stdout.isatty() and not args.raw:
         # a terminal is shown what an engine parsed, never the bytes from inside
-        sys.stdout.flush()
-        if args.watch:
-            os.execvp("hudtui", ["hudtui", trial.path])
         take = ["--take"] if args.take else []
-        os.execvp("hudtui", ["hudtui", trial.path, "--attach", str(number), *take])
+        return _cockpit(trial.path, *(() if args.watch else ("--attach", str(number), *take)))
     if args.watch:
         return _ssh(trial, "viewer", f"watch {number}")
     words = f"attach {number} --who {shlex.quote(me(args))}" + (" --take" if args.take else "")
@@ -63,6 +61,14 @@ def relay(args: argparse.Namespace) -> int:
     """Carry bytes between stdin and stdout and a cell's socket."""
     trial = cells.find(args.cell, Path(args.jobs_dir))
     return connect.main(str(cells.runtime_of(trial) / f"{args.principal}.sock"))
+
+
+def _cockpit(*words: str) -> int:
+    if importlib.util.find_spec("hudtui") is None:
+        raise UsageError("the cockpit is not installed here; --raw attaches by ssh alone")
+    sys.stdout.flush()
+    # -P: modules are not looked for in this folder, which may hold what an agent left
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "hudtui.cli", *words])
 
 
 def _ssh(trial: trials.Trial, *words: str) -> int:

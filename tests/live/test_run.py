@@ -356,3 +356,21 @@ def test_a_network_that_is_not_the_declared_one_is_in_the_verdict(tmp_path: Path
         (trial,) = trials_in(jobs / str(noted))
         assert trial.verdict is not None
         assert any("no-network" in note for note in trial.verdict.notes) == noted
+
+
+def test_s9_modules_in_the_folder_where_cell_is_run_are_not_ours(jobs: Path, tmp_path: Path) -> None:
+    left = tmp_path / "artifacts"
+    left.mkdir()
+    for name in ("asyncssh", "msgspec", "uvloop", "json", "cell", "marshal"):
+        (left / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit('planted')\n"
+        )
+    task = ["run", str(EXAMPLES / "hello-pass"), "--jobs-dir", str(jobs), "--json"]
+    line = [sys.executable, "-P", "-m", "cell", *task]
+    done = subprocess.run(
+        line, capture_output=True, text=True, timeout=110, cwd=left, stdin=subprocess.DEVNULL
+    )
+    assert verdicts(done)["hello-pass"]["verdict"] == "graded", done
+    assert not (tmp_path / "ran").exists()
+    subprocess.run([sys.executable, "-c", "import uvloop"], cwd=left, capture_output=True)
+    assert (tmp_path / "ran").exists(), "the positive control: they would run"
