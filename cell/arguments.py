@@ -94,6 +94,12 @@ def parser() -> argparse.ArgumentParser:
         help="where an allowed name is, instead of asking a resolver; also an address that is not public",
     )
     run.add_argument(
+        "--learn",
+        action="store_true",
+        help="let everything public pass, and print the smallest list that each phase needed",
+    )
+    run.add_argument("--write", action="store_true", help="with --learn: put that list into task.toml")
+    run.add_argument(
         "--proxy-only",
         action="store_true",
         help="no transparent way: only programs that heed proxy variables get out",
@@ -123,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
         examples="  cell commands abc\n  cell commands abc --json | jq -r 'select(.exit != 0) | .command'",
     )
     commanded.add_argument("--output", action="store_true", help="with what each printed")
+    _network(command)
     command("doctor", "Tell what this machine can do, each line with its remedy.")
     gc = command(
         "gc",
@@ -151,6 +158,44 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each subcommand."""
     found = (action.choices for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
     return dict(next(found))
+
+
+def _network(command: Callable[..., Any]) -> None:
+    """The ways out, and the look from inside."""
+    egress = command(
+        "egress",
+        "List every attempt to leave of a cell or trial: who, where to, by which rule, and how it ended.",
+        cell=True,
+        examples="  cell egress abc -f\n"
+        "  cell egress abc --filter 'decision:deny phase:verifier'\n"
+        "  cell egress abc --json | jq -r 'select(.allowed | not) | .host' | sort | uniq -c",
+    )
+    egress.add_argument(
+        "-f", "--follow", action="store_true", help="go on as they happen, until the cell ends"
+    )
+    egress.add_argument(
+        "--filter",
+        metavar="F",
+        help="words, field~text, field:word, field>=number; space is and, | or, ! not "
+        "(fields: host decision cell task phase status reason)",
+    )
+    allow = command(
+        "allow",
+        "Let one host more pass in a living cell; it is recorded, and the verdict says so.",
+        cell=True,
+        examples="  cell allow abc pkg.example --once\n  cell allow abc '*.mirror.example' --phase verifier",
+    )
+    allow.add_argument("host", metavar="HOST", help="a name, *.NAME, address or CIDR block; also with :PORT")
+    allow.add_argument(
+        "--phase", choices=["agent", "verifier"], help="whose way (default: the phase that is)"
+    )
+    allow.add_argument("--once", action="store_true", help="one connection, not all from now on")
+    _who(allow)
+    command(
+        "fidelity",
+        "Look at a living world from inside, as each phase's user: is it as declared, is the harness seen?",
+        cell=True,
+    )
 
 
 def _beside_the_agent(command: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import arguments
-from .commands import cleaning, completing, entering, granting, looking, operating, running
+from .commands import cleaning, completing, entering, granting, looking, network, operating, running
 from .errors import CellError
 from .plain import plain
 
@@ -41,6 +41,9 @@ _COMMANDS = {
     "pause": operating.pause,
     "continue": operating.resume,
     "finish": operating.finish,
+    "egress": network.egress,
+    "allow": network.allow,
+    "fidelity": network.fidelity,
     "ssh": entering.ssh,
     "attach": entering.attach,
     "connect": entering.relay,

@@ -235,9 +235,9 @@ class Desk:
         """Let one host more pass, for the phase that is or comes: once, or for the rest."""
         ways, text, once = self.world.ways, str(args.get("host", "")), bool(args.get("once"))
         wanted = args.get("phase") or ("verifier" if self.world.phase == "verifier" else "agent")
-        if wanted not in ("agent", "verifier") or ways is None:
+        role: Literal["agent", "verifier"] = "verifier" if wanted == "verifier" else "agent"
+        if wanted != role or ways is None:
             raise Refused("there are a way out for the agent and one for the verifier")
-        role: Literal["agent", "verifier"] = wanted
         try:
             ways.allow(role, text, _name(by, args), once=once)
         except ValueError as error:

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from . import harbor, journal
-from .events import Fault, Intervention, VerdictGiven
+from .events import Egress, Fault, Intervention, VerdictGiven
 from .limits import PROCESSES
 from .records import CellInfo, Evidence, Limit, TestResult, Verdict
 from .rewards import RewardFault, Rewards
 from .task import Task
-from .verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
+from .verdictfacts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
 
 # Faults that end a rollout. With the others it goes on, and the verdict weighs what they mean.
 _FATAL = {"sandbox", "serve"}
@@ -66,6 +66,7 @@ def gather(
 ) -> Facts:
     """Put together everything that is known of a rollout, from its records and what was just seen."""
     interventions, faults = [], list[FaultSeen]()
+    denied: dict[tuple[str, str], Denial] = {}
     with suppress(OSError):
         for line in journal.read(trial / "cell" / "events.jsonl"):
             event = line.event
@@ -73,11 +74,14 @@ def gather(
                 interventions.append(
                     Evidence(kind="event", text=f"{event.principal} {event.what}", ref=str(line.seq))
                 )
+            elif isinstance(event, Egress) and not event.allowed:
+                _refused(denied, event, line.seq)
             elif isinstance(event, Fault):
                 ended = event.where in _FATAL
                 faults.append(FaultSeen(where=event.where, message=event.message, fatal=ended, seq=line.seq))
     info = read_info(trial)
     facts = Facts(
+        denials=tuple(denied.values()),
         agent=outcome,
         interventions=tuple(interventions),
         # what the cell wrote down comes before what was seen of it from here: that is a consequence
@@ -114,6 +118,20 @@ def gather(
         ),
         changed=tuple(grading["programs"]),
         notes=(*grading["notes"], *(("a person was the agent",) if outcome.name == "human" else ())),
+    )
+
+
+def _refused(denied: dict[tuple[str, str], Denial], event: Egress, seq: int) -> None:
+    """Count a refusal, if it was a phase's own: of who is not known nothing is said."""
+    if event.rule in ("owner", "limit") or event.way not in ("proxy", "transparent"):
+        return
+    phase = "verifier" if event.phase == "verifier" else "agent"
+    place = f"{event.host}:{event.port}"
+    known = denied.get((phase, place))
+    denied[phase, place] = (
+        Denial(phase=phase, place=place, reason=event.reason, seq=seq)
+        if known is None
+        else msgspec.structs.replace(known, count=known.count + 1)
     )
 
 

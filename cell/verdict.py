@@ -39,6 +39,7 @@ from cell.verdictclues import TOOLS, missing_commands
 from cell.verdictevidence import (
     below_one,
     circumstances,
+    denials,
     ending,
     event,
     fact,
@@ -199,6 +200,7 @@ def _doubts(facts: Facts) -> tuple[Cause, ...]:
                 f"the {network.phase} was given {network.used} where the task declares {network.declared}"
             )
             doubts.append(_cause("network", "shown", summary, [override(network), *lines]))
+    doubts += _refused(facts)
     doubts += _tools(facts)
     if facts.interference and isinstance(facts.rewards, Rewards) and below_one(facts.rewards):
         doubts.append(_of_interference(facts))
@@ -212,6 +214,16 @@ def _doubts(facts: Facts) -> tuple[Cause, ...]:
             certainty: Certainty = "shown" if who == "verifier" else "assumed"
             doubts.append(_cause(who, certainty, "the verifier did not run to its end", [ending(facts)]))
     return tuple(doubts)
+
+
+def _refused(facts: Facts) -> list[Cause]:
+    """Say that the verifier wanted a way out that it was refused, unless it passed all the same."""
+    refused = denials(facts, "verifier")
+    if not refused or (isinstance(facts.rewards, Rewards) and not below_one(facts.rewards)):
+        return []
+    lines = unresolved_lines(facts, "verifier")
+    certainty: Certainty = "shown" if lines else "assumed"
+    return [_cause("network", certainty, "the verifier was refused a way out", [*refused, *lines])]
 
 
 def _tools(facts: Facts) -> list[Cause]:

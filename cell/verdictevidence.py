@@ -11,6 +11,8 @@ from cell.rewards import RewardFault, Rewards
 from cell.verdictclues import unresolved
 from cell.verdictfacts import Facts, NetworkOverride
 
+_SHOWN_DENIALS = 5
+
 
 def circumstances(facts: Facts) -> list[Evidence]:
     """List what a reader should know beside the evidence proper."""
@@ -19,6 +21,7 @@ def circumstances(facts: Facts) -> list[Evidence]:
     found += [
         fact(f"the verifier ran, changed by the agent: {plain(text, limit=300)}") for text in facts.changed
     ]
+    found += denials(facts, "agent")
     if not facts.full_id_map:
         found.append(fact("only one user id could be mapped"))
     if agent.signal or agent.exit:
@@ -29,12 +32,26 @@ def circumstances(facts: Facts) -> list[Evidence]:
     return found
 
 
+def denials(facts: Facts, phase: str) -> list[Evidence]:
+    """Say where a phase wanted to go and was refused, the places it wanted most first."""
+    mine = sorted((one for one in facts.denials if one.phase == phase), key=lambda one: -one.count)
+    found = []
+    for one in mine[:_SHOWN_DENIALS]:
+        times = f" {one.count} times" if one.count > 1 else ""
+        text = f"the {phase} was refused {plain(one.place, limit=120)}{times}: {plain(one.reason, limit=200)}"
+        found.append(event(text, one.seq))
+    if len(mine) > _SHOWN_DENIALS:
+        found.append(fact(f"and {len(mine) - _SHOWN_DENIALS} more places were refused to the {phase}"))
+    return found
+
+
 def notes_of(facts: Facts) -> tuple[str, ...]:
     """List what a reader should know of any verdict, a clean pass included."""
     notes = [
         f"the {network.phase} network was {network.used}, not {network.declared} as the task declares"
         for network in facts.networks
     ]
+    notes += [found.text for phase in ("agent", "verifier") for found in denials(facts, phase)]
     if facts.agent.timed_out:
         notes.append(time_note(facts))
     notes += [f"the verifier ran, changed by the agent: {plain(text, limit=300)}" for text in facts.changed]

@@ -40,6 +40,20 @@ class NetworkOverride(msgspec.Struct, frozen=True, kw_only=True):
     used: str
 
 
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """A way out that a phase was refused: `count` times at `place` (host:port), and why.
+
+    `seq` is the first line of events.jsonl that says so. It is no fault of ours: the policy was the
+    declared one, or `networks` says otherwise.
+    """
+
+    phase: str
+    place: str
+    reason: str
+    count: int = 1
+    seq: int = 0
+
+
 class Interference(msgspec.Struct, frozen=True, kw_only=True):
     """The verifier was killed, stopped or limited, and not by the harness.
 
@@ -75,6 +89,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     interventions: tuple[Evidence, ...] = ()
     faults: tuple[FaultSeen, ...] = ()
     networks: tuple[NetworkOverride, ...] = ()
+    denials: tuple[Denial, ...] = ()
     interference: tuple[Interference, ...] = ()
     changed: tuple[str, ...] = ()
     cancelled: str = ""

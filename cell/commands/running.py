@@ -18,12 +18,17 @@ from cell.peers import from_options
 from cell.plain import plain
 from cell.rollout import Settings
 
+from . import network
 from .saying import coloured, say, verdict_line
 
 
 def run(args: argparse.Namespace) -> int:
     """Run tasks; 0 all graded, 2 a task or usage error, 3 some ungraded, 130 interrupted."""
     agents.check(args.agent)
+    if args.learn and args.network:
+        raise UsageError("--learn opens the network of every phase; it goes without --network")
+    if args.write and not args.learn:
+        raise UsageError("--write applies what --learn found out; give both")
     job.require_root()
     good, bad = job.tasks_of(
         [Path(path) for path in args.tasks],
@@ -50,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         good,
         Settings(
             agent=args.agent,
-            network=args.network,
+            network="public" if args.learn else args.network,
             peers=from_options(args.peer),
             pins=_pins(args.resolve),
             proxy_only=args.proxy_only,
@@ -75,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 130
+    if args.learn:
+        network.learned(run, write=args.write, as_json=args.json)
     if not args.json:
         say(_sum(run))
     if any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials):

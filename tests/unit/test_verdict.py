@@ -12,7 +12,7 @@ from cell.rewards import RewardFault, Rewards
 from cell.verdict import HARBOR_CAUSES, conclude, means
 from cell.verdictclues import missing_commands, unresolved
 from cell.verdictevidence import notes_of
-from cell.verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
+from cell.verdictfacts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs/demo-oracle"
 
@@ -31,6 +31,8 @@ CLOSED = (
 NO_NAME = "starting\ncurl: (6) Could not resolve host: files.example\nend\n"
 NO_UV = "x\n/tests/test.sh: line 7: uv: command not found\n"
 LATE = AgentOutcome(timed_out=True, timeout_sec=2.0)
+REFUSED = (Denial(phase="verifier", place="files.example:443", reason="denied: …", count=3, seq=7),)
+AGENTS_OWN = (Denial(phase="agent", place="files.example:443", reason="denied: …", seq=5),)
 TYPED = (Evidence(kind="event", text="typed by operator", ref="9"),)
 
 
@@ -67,6 +69,11 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("declared closed, so no doubt", {"rewards": ZERO, "verifier_output": NO_NAME}, "graded unknown/assumed"),
     ("closed, needed, no reward", {"rewards": NONE, "networks": CLOSED, "verifier_output": NO_NAME}, "ungraded network/shown"),
     ("closed, needed, too late", {"verifier_stopped": "deadline", "networks": CLOSED, "verifier_output": NO_NAME}, "ungraded network/shown"),
+    ("the verifier was refused, zero", {"rewards": ZERO, "denials": REFUSED, "tests": (T2,)}, "graded suspect network/assumed"),
+    ("the verifier was refused, and said so", {"rewards": ZERO, "denials": REFUSED, "verifier_output": NO_NAME}, "graded suspect network/shown"),
+    ("the verifier was refused, no reward", {"rewards": NONE, "denials": REFUSED}, "ungraded network/assumed"),
+    ("the verifier was refused, pass", {"rewards": PASS, "denials": REFUSED}, "graded"),
+    ("the agent was refused, a test failed", {"rewards": ZERO, "denials": AGENTS_OWN, "tests": (T2,)}, "graded agent/shown"),
     ("a tool is missing, zero", {"rewards": ZERO, "verifier_output": NO_UV}, "graded suspect verifier/shown"),
     ("a tool is missing, no reward", {"rewards": NONE, "verifier_output": NO_UV}, "ungraded verifier/shown"),
     ("a tool is missing, pass", {"rewards": PASS, "verifier_output": NO_UV}, "graded"),
@@ -184,6 +191,14 @@ def test_faults_carry_harbors_names() -> None:
     assert conclude(late).fault == "VerifierTimeoutError: Verifier execution timed out after 2.0 seconds"
     assert conclude(Facts(rewards=NONE)).fault == "RewardFileNotFoundError: No reward file found"
     assert conclude(Facts(cancelled="Ctrl-C")).fault.startswith("CancelledError: ")
+
+
+def test_what_was_refused_is_evidence_and_noted() -> None:
+    verdict = conclude(Facts(rewards=ZERO, denials=(*REFUSED, *AGENTS_OWN)))
+    (cause,) = verdict.causes
+    assert [(one.kind, one.ref) for one in cause.evidence] == [("event", "7")]
+    assert "files.example:443 3 times" in cause.evidence[0].text
+    assert sum("was refused files.example:443" in note for note in verdict.notes) == 2
 
 
 def test_an_override_is_always_in_the_notes() -> None:

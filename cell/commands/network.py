@@ -1,0 +1,117 @@
+"""Commands about the ways out, and the look of a world from inside: egress, allow, fidelity."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from cell import cells, filters, journal, learning, trials_egress
+from cell.errors import UsageError
+from cell.plain import plain
+from cell.trials_egress import EgressReader, Hit
+
+from .entering import me
+from .operating import on_cell
+from .saying import coloured, say
+
+_LOOK = 0.2  # seconds between looks at a journal that is followed
+
+
+def egress(args: argparse.Namespace) -> int:
+    """Tell every attempt to leave of a cell or trial; with `-f`, as they happen, until the cell ends."""
+    try:
+        wanted = filters.parse(args.filter or "")
+    except filters.FilterError as error:
+        raise UsageError(f"--filter: {error}") from None
+    trial = cells.find(args.cell, Path(args.jobs_dir))
+    reader, told = EgressReader(), dict[str, bool]()
+    colour = coloured()
+    while True:
+        # asked before the journal is read: what a cell writes last is read after it has ended
+        alive = cells.find(trial.path, Path(args.jobs_dir)).alive
+        reader.scan([trial])
+        for hit in reader.hits:
+            # a tunnel is told when it opens, and with --json once more when it is over
+            if told.get(hit.key) == hit.open or (hit.key in told and not args.json):
+                continue
+            told[hit.key] = hit.open
+            if wanted(trials_egress.values(hit)):
+                say(json.dumps(hit.as_dict()) if args.json else _line(hit, colour=colour))
+        if not args.follow or not alive:
+            return 0
+        time.sleep(_LOOK)
+
+
+def _line(hit: Hit, *, colour: bool) -> str:
+    when = time.strftime("%H:%M:%S", time.localtime(hit.t))
+    word, tone = ("allow", "32") if hit.allowed else ("deny", "31")
+    shown = f"\x1b[{tone}m{word:<5}\x1b[0m" if colour else f"{word:<5}"
+    what = f"{hit.method:<7} {hit.place}{hit.path}"
+    how = f"{hit.status or ''} ↑{hit.sent} ↓{hit.received}" if not hit.open else "open"
+    why = hit.rule if hit.allowed else hit.reason
+    return f"{when} {hit.phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
+
+
+def allow(args: argparse.Namespace) -> int:
+    """Let one host more pass in a living cell; it is an operator's intervention, and the verdict says so."""
+
+    async def act(link: Any, trial: Any) -> str:
+        await link.call("allow", host=args.host, phase=args.phase, once=args.once, who=me(args))
+        return str(trial.id)
+
+    cell = on_cell(args, act)
+    say(f"{cell}: {args.host} is allowed {'once' if args.once else 'from now on'}; the verdict will say so")
+    return 0
+
+
+def fidelity(args: argparse.Namespace) -> int:
+    """Look at a living world from inside, as each phase's user; 3 when a line failed."""
+
+    async def act(link: Any, trial: Any) -> Any:
+        return await link.call("fidelity")
+
+    lines = on_cell(args, act)
+    colour, failed = coloured(), [line for line in lines if not line["ok"]]
+    for line in lines:
+        if args.json:
+            say(json.dumps(line))
+            continue
+        glyph, tone = ("✓", "32") if line["ok"] else ("×", "31")
+        mark = f"\x1b[{tone}m{glyph}\x1b[0m" if colour else glyph
+        found = plain(line["found"], limit=100)
+        wanted = "" if line["ok"] else f"   wanted: {plain(line['wanted'], limit=100)}"
+        say(f"{mark} {line['phase']:<9} {line['name']:<32} {found}{wanted}")
+    if not args.json:
+        count = len(lines) - len(failed)
+        say(f"{count} of {len(lines)} lines are as declared" + (f"; {len(failed)} are not" if failed else ""))
+    return 3 if failed else 0
+
+
+def learned(run: Any, *, write: bool, as_json: bool) -> None:
+    """Say what the phases of each task needed of the network; with `write`, change its task.toml.
+
+    Errors: TaskError for a file that cannot be changed.
+    """
+    tasks = {attempt.task.path: attempt.task for attempt in run.trials}
+    for path, task in sorted(tasks.items()):
+        folders = [attempt.trial for attempt in run.trials if attempt.task.path == path]
+        needs = learning.merged(
+            learning.needed(line.event for line in journal.read(folder / "cell" / "events.jsonl"))
+            for folder in folders
+            if (folder / "cell" / "events.jsonl").exists()
+        )
+        if as_json:
+            say(json.dumps({"task": task.short_name, "needs": needs}))
+        else:
+            for phase, names in needs.items():
+                say(f"{task.short_name}: [{phase}] needed {', '.join(names) or 'nothing'}")
+        text, shown = learning.change(path / "task.toml", needs)
+        if not as_json and shown:
+            say(shown.rstrip("\n"))
+        if write and shown:
+            (path / "task.toml").write_text(text, "utf-8")
+        elif shown and not as_json:
+            say("nothing was changed; --write applies this")

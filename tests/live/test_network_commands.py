@@ -1,0 +1,87 @@
+"""The commands about the ways out, as a person runs them on real cells."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cell.commands import network
+from tests.live.test_run import run, task, trials_in
+from tests.live.test_ways import Origin
+
+pytestmark = pytest.mark.live
+LIST = '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["pkg.example"]\n'
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    one = Origin("127.0.0.9")
+    yield one
+    one.server.close()
+
+
+def asking(origin: Origin, *names: str) -> str:
+    gets = "; ".join(f"curl -s http://{name}:{origin.port}/" for name in names)
+    return f"exec:ssh -F $CELL_SSH_CONFIG agent '{gets}'"
+
+
+def pins(*names: str) -> list[str]:
+    return [part for name in names for part in ("--resolve", f"{name}=127.0.0.9")]
+
+
+def test_egress_tells_each_attempt_and_filters(tmp_path: Path, origin: Origin) -> None:
+    assert callable(network.egress)
+    folder, jobs = task(tmp_path / "t"), tmp_path / "jobs"
+    (folder / "task.toml").write_text(LIST)
+    agent = asking(origin, "pkg.example", "other.example")
+    run("run", folder, "-a", agent, "--jobs-dir", jobs, *pins("pkg.example", "other.example"))
+    (trial,) = trials_in(jobs)
+    done = run("egress", trial.path, "--json")
+    hits = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(hit["host"], hit["allowed"], hit["status"]) for hit in hits] == [
+        ("pkg.example", True, 200),
+        ("other.example", False, 403),
+    ]
+    denied = run("egress", trial.id, "--jobs-dir", jobs, "--filter", "decision:deny").stdout
+    assert "other.example" in denied and "pkg.example:" not in denied
+    # followed, it ends with the cell
+    assert run("egress", trial.path, "-f").stdout.count("\n") == 2
+    wrong = run("egress", trial.path, "--filter", "host>=")
+    assert wrong.returncode == 2 and "--filter" in wrong.stderr
+
+
+def test_learning_opens_everything_and_writes_the_smallest_list(tmp_path: Path, origin: Origin) -> None:
+    folder, jobs = task(tmp_path / "t"), tmp_path / "jobs"
+    (folder / "task.toml").write_text(LIST)
+    agent = asking(origin, "b.example", "a.example")
+    more = [*pins("a.example", "b.example"), "--learn", "--jobs-dir", jobs]
+    told = run("run", folder, "-a", agent, *more)
+    assert "[agent] needed a.example, b.example" in told.stdout and "[verifier] needed nothing" in told.stdout
+    assert (folder / "task.toml").read_text() == LIST
+    (trial,) = trials_in(jobs)
+    assert trial.verdict is not None
+    assert any("was public, not allowlist" in note for note in trial.verdict.notes)
+    run("run", folder, "-a", agent, *more, "--write")
+    written = tomllib.loads((folder / "task.toml").read_text())
+    assert written["agent"]["allowed_hosts"] == ["a.example", "b.example"]
+    assert written["verifier"] == {"network_mode": "no-network"}
+    for wrong in (["--write"], ["--learn", "--network", "public"]):
+        assert run("run", folder, *wrong).returncode == 2
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+    folder = task(tmp_path / "t")
+    for more, said in (
+        (["--peer", "db"], "--peer db"),
+        (["--resolve", "a.example"], "--resolve a.example"),
+        (["--resolve", "127.0.0.1=127.0.0.1"], "--resolve"),
+    ):
+        done = run("run", folder, *more, "--jobs-dir", tmp_path / "jobs")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1) and said in done.stderr
+    (folder / "cell.toml").write_text("[peers]\ndb = 1\n")
+    done = run("run", folder, "--jobs-dir", tmp_path / "jobs")
+    assert done.returncode == 2 and "cell.toml: peers.db" in done.stdout + done.stderr
