@@ -169,7 +169,7 @@ class Sandbox:
         loop.add_reader(ours.fileno(), ready.set)
         try:
             await ready.wait()
-            said, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(64 * 4))
+            said, ancillary, _, _ = ours.recvmsg(1 << 16, socket.CMSG_SPACE(128 * 4))
         finally:
             loop.remove_reader(ours.fileno())
             ours.close()

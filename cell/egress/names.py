@@ -56,8 +56,9 @@ class NameServer:
         ours = query.name.endswith("localhost") or (kind == dnsname.PTR and bool(data))
         # beyond `most_reports` a program that makes up names would fill the journal
         if not ours and query.name not in self._told and len(self._told) < self._most:
-            self._told.add(query.name)
+            # what cannot be recorded is not answered, and is not taken for recorded
             self._asked(query.name, query.kind_name, client, datagram, code)
+            self._told.add(query.name)
         return dnsname.answer(query, data, kind=kind, ttl=TTL if data else 0, code=code)
 
     def _look_up(self, query: dnsname.Query) -> tuple[int, tuple[bytes, ...], int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from cell.launcher import ends
 from .network import World, world
 
 pytestmark = pytest.mark.live
+SOURCE = Path(__file__).parents[2]
 
 MODES: dict[str, dict[str, Any]] = {
     "no-network": {"peers": [("db", 5432)]},
@@ -326,6 +329,13 @@ async def test_n9_a_peer_whose_port_is_not_free_has_the_next_loopback_address(tm
         assert {word for word, _ in said.values()} == {"sent"}
 
 
+async def test_n9_as_many_peers_as_may_be_declared_are_there(tmp_path: Path) -> None:
+    peers = [(f"p{number}", 5432) for number in range(64)]
+    async with world(tmp_path / "s", proxy=True, transparent=True, peers=peers) as here:
+        assert len({address for _, address, _ in here.facts["peers"]}) == 64
+        assert len(here.sockets) == 64 + 6
+
+
 async def test_n11_when_nobody_holds_the_ends_any_more_the_world_is_closed(tmp_path: Path) -> None:
     async with world(tmp_path / "s", **MODES["transparent"]) as here:
         assert {word for word, _ in (await tried(here, TCP)).values()} == {"sent"}, "the positive control"
@@ -334,3 +344,35 @@ async def test_n11_when_nobody_holds_the_ends_any_more_the_world_is_closed(tmp_p
         said = await tried(here, TCP)
         assert {word for word, _ in said.values()} == {"ECONNREFUSED"}
         assert all(at_once for _, at_once in said.values())
+
+
+PREPARE = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from cell.launcher import ends
+print(json.dumps(ends.prepare({"proxy": True, "transparent": True, "peers": [["db", 5432]]})[0]))
+"""
+
+
+def prepared(before: str) -> dict[str, Any]:
+    """What comes of it in a network namespace where something was done before."""
+    script = f"ip link set lo up; {before} {sys.executable} -c '{PREPARE}' {SOURCE}"
+    done = subprocess.run(
+        ["unshare", "-Urn", "sh", "-c", script], capture_output=True, text=True, timeout=30, check=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def test_where_the_kernel_refuses_the_proxy_is_all_there_is_and_the_reason_is_said() -> None:
+    facts = prepared("exec setpriv --bounding-set=-net_admin,-net_raw --inh-caps=-net_admin,-net_raw")
+    assert (facts["transparent"], facts["ipv6"]) == (False, False)
+    assert set(facts["sockets"]) == {"diag", "way", "verifier", "peer:0"}
+    assert any("Operation not permitted" in line for line in facts["refused"])
+    assert prepared("")["transparent"], "the positive control"
+
+
+def test_where_there_is_no_ipv6_the_rest_is_there() -> None:
+    facts = prepared("sysctl -qw net.ipv6.conf.all.disable_ipv6=1;")
+    assert (facts["transparent"], facts["ipv6"]) == (True, False)
+    assert "way6" not in facts["sockets"]
+    assert any(line.startswith("ipv6") for line in facts["refused"])

@@ -104,3 +104,19 @@ def test_a_program_that_makes_up_names_does_not_fill_the_journal() -> None:
     for number in range(20):
         asking.ask(f"{number}.example")
     assert len(asking.reports) == 3
+
+
+def test_what_cannot_be_recorded_is_not_answered() -> None:
+    asking = Asking()
+    recorded = asking.server._asked
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    asking.server._asked = fails
+    for _ in range(2):
+        with pytest.raises(OSError, match="full"):
+            asking.ask("pkg.example.org")
+    asking.server._asked = recorded
+    assert asking.ask("pkg.example.org")[0] == 0
+    assert len(asking.reports) == 1
