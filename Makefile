@@ -32,12 +32,12 @@ test: setup  ## all tests, the live ones with root
 check: setup  ## format, lint, types, import layers, unit tests; under a minute
 	@status=0; \
 	for step in 'ruff check .' 'ruff format --check .' mypy 'lint-imports --no-cache' \
-	  'python -m pytest -q tests/unit $(wildcard tests/tui) $(ARGS)'; do \
+	  'python -m pytest -q -n auto tests/unit $(ARGS)'; do \
 	    echo "── $$step"; $(BIN)/$$step || status=1; \
 	done; exit $$status
 
-unit: setup  ## the tests that need no root
-	$(BIN)/python -m pytest tests/unit $(wildcard tests/tui) $(ARGS)
+unit: setup  ## the tests that need no root, the cockpit's too
+	$(BIN)/python -m pytest -n auto tests/unit $(wildcard tests/tui) $(ARGS)
 
 live: setup  ## the tests that make real cells
 	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider tests/live $(ARGS)

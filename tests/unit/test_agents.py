@@ -10,12 +10,12 @@ from cell import agents
 from cell.errors import UsageError
 
 
-@pytest.mark.parametrize("agent", ["nop", "oracle", "exec:true"])
+@pytest.mark.parametrize("agent", ["nop", "oracle", "human", "exec:true"])
 def test_known_agents(agent: str) -> None:
     agents.check(agent)
 
 
-@pytest.mark.parametrize("agent", ["", "orcale", "exec:", "exec: ", "human"])
+@pytest.mark.parametrize("agent", ["", "orcale", "exec:", "exec: ", "humans"])
 def test_unknown_agents(agent: str) -> None:
     with pytest.raises(UsageError, match="exec:COMMAND"):
         agents.check(agent)

@@ -14,15 +14,21 @@ def test_a_network_that_the_caller_chose_is_told_for_each_phase() -> None:
     assert outcome.overrides(task, None) == ()
 
 
-def test_a_declared_limit_that_is_not_enforced_says_so(tmp_path: Path) -> None:
+def test_declared_limits_are_what_the_task_says_and_one_more(tmp_path: Path) -> None:
     import shutil
 
     folder = tmp_path / "t"
     shutil.copytree(TASKS / "pass", folder)
-    (folder / "task.toml").write_text("[environment]\nmemory_mb = 512\n")
-    (limit,) = outcome.declared_limits(load(folder))
-    assert (limit.name, limit.value, limit.enforced) == ("memory_mb", "512", False)
-    assert limit.why
+    (folder / "task.toml").write_text("[environment]\nmemory_mb = 512\nstorage_mb = 100\n")
+    found = {limit.name: limit for limit in outcome.declared_limits(load(folder))}
+    assert {name: limit.value for name, limit in found.items()} == {
+        "memory_mb": "512",
+        "storage_mb": "100",
+        "pids": "8192",
+    }
+    # only a cell that stands can say that one is enforced
+    assert not any(limit.enforced for limit in found.values())
+    assert found["storage_mb"].why
 
 
 def test_the_ssh_configuration_gives_each_principal_its_own_key(tmp_path: Path) -> None:
