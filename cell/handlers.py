@@ -138,7 +138,7 @@ class Desk:
             self.world,
             blob,
             env={str(key): str(value) for key, value in args.get("env", {}).items()},
-            timeout=float(args["timeout"]),
+            within=float(args["timeout"]),
             trial=Path(self.spec.trial),
             by=by,
         )

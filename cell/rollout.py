@@ -152,7 +152,7 @@ class Rollout:
 
     async def _sealed_by_another(self) -> None:
         """Return when somebody else ended the agent phase, or the cell has gone."""
-        while not self._phase_is("sealed", "finished", "closed") and self.runtime.exists():
+        while not self._phase_is("sealed", "finished", "closed") and self.runtime.exists():  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
     def _phase_is(self, *phases: str) -> bool:

@@ -99,22 +99,22 @@ class _Output:
 
 
 async def verify(
-    workspace: Workspace, tests: bytes, *, env: Mapping[str, str], timeout: float, trial: Path, by: str
+    workspace: Workspace, tests: bytes, *, env: Mapping[str, str], within: float, trial: Path, by: str
 ) -> Grading:
-    """Run the tests (a tar of the tests folder) once, and once more if somebody interfered.
+    """Run the tests (a tar of the tests folder), `within` so many seconds; once more if somebody interfered.
 
     The trial's `verifier/` is replaced by what this verification left. The phase goes to `verifier`
     and then to `finished`.
     """
     workspace.enter("verifier", by)
     try:
-        first = await _once(workspace, tests, env=env, timeout=timeout, trial=trial)
+        first = await _once(workspace, tests, env=env, within=within, trial=trial)
         killed = first.signal is not None and not first.stopped and not first.sure
         if first.interference_outside or (first.lowest < 1 and (first.interference or killed)):
             held, freezer = len(agents(workspace.sandbox)), Freezer(workspace.sandbox)
             await freezer.freeze(list)
             try:
-                second = await _once(workspace, tests, env=env, timeout=timeout, trial=None)
+                second = await _once(workspace, tests, env=env, within=within, trial=None)
             finally:
                 await freezer.thaw()
             first = weigh(first, second, held=held)
@@ -144,7 +144,7 @@ def weigh(first: Grading, second: Grading, *, held: int) -> Grading:
 
 
 async def _once(
-    workspace: Workspace, tests: bytes, *, env: Mapping[str, str], timeout: float, trial: Path | None
+    workspace: Workspace, tests: bytes, *, env: Mapping[str, str], within: float, trial: Path | None
 ) -> Grading:
     workspace.graded += 1
     attempt, started, begun = workspace.graded, time.time(), time.monotonic()
@@ -171,7 +171,7 @@ async def _once(
                 env,
                 [("/tests", tests_mount), ("/logs/verifier", logs_mount)],
                 output,
-                timeout=timeout,
+                within=within,
                 watch=watch,
             )
         found = read_rewards(logs)
@@ -225,7 +225,7 @@ async def _run(
     view: list[tuple[str, int]],
     output: _Output,
     *,
-    timeout: float,
+    within: float,
     watch: ProgramWatch,
 ) -> tuple[Ended, str, InterferenceWatch]:
     with InterferenceWatch(workspace.sandbox) as acted:
@@ -259,9 +259,9 @@ async def _run(
         stopped = ""
         driven = asyncio.create_task(workspace.drive(session))
         try:
-            done, _ = await asyncio.wait([driven], timeout=timeout)
+            done, _ = await asyncio.wait([driven], timeout=within)
             if not done:
-                stopped = f"timed out after {timeout:g} seconds"
+                stopped = f"timed out after {within:g} seconds"
                 child.kill()
                 await _end_tree(workspace, watch.view)
             ended = (await driven).ended
