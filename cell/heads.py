@@ -72,6 +72,16 @@ class Request(msgspec.Struct, frozen=True):
         """Whether bytes of a body follow the head."""
         return self.length != 0
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be sent twice, should the origin have closed a connection that was kept."""
+        return not self.has_body and self.method in {"GET", "HEAD", "OPTIONS"} and not self.websocket
+
+    @property
+    def spent(self) -> bool:
+        """Whether what follows the head is the next request, even if nobody does what this one asks."""
+        return self.keep and not self.has_body and self.method != "CONNECT"
+
 
 class Response(msgspec.Struct, frozen=True):
     """A response of an origin. `length` None: the body's end is its last chunk, or the connection's.

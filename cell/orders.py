@@ -103,6 +103,11 @@ def attempt(request: Request, decision: Decision) -> Attempt:
     )
 
 
+def malformed(status: int, words: str) -> Attempt:
+    """Return what is recorded of a request that was not understood."""
+    return Attempt("", Host(""), 0, "", False, "malformed", words, status=status)
+
+
 def _same(claimed: str, request: Request) -> bool:
     return claimed in {request.host.at(request.port), request.host.bracketed} or (
         claimed.removesuffix(".") == request.host.text

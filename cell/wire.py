@@ -23,11 +23,10 @@ from cell.policy import Decision
 
 # Bytes of a client kept while they cannot be passed on; beyond it is read no further.
 KEPT = 64 * 1024
-# A request that may be sent twice, should the origin have closed a connection we had kept.
-_TWICE = frozenset({"GET", "HEAD", "OPTIONS"})
-_NOWHERE = Host("")
 # Smaller writes become one.
 _SMALL = 16 * 1024
+# Requests and pieces of bodies in one turn.
+_TURNS = 32
 State = Literal["head", "dial", "reply", "tunnel", "closed"]
 
 
@@ -36,6 +35,8 @@ class Conversation:
 
     def __init__(self, decide: Callable[[Host, int], Decision]) -> None:
         self.state: State = "head"
+        # Whether requests are here that were not looked at, so that others get a turn.
+        self.more = False
         self._decide = decide
         self._commands: list[Command] = []
         # What came and is not used yet, and how far it was searched for the end of a head.
@@ -92,13 +93,19 @@ class Conversation:
             self._guarded(step)
         return self._flush()
 
+    def go_on(self) -> list[Command]:
+        """Read on, where there is `more`: others have had their turn."""
+        self.more = False
+        self._guarded(self._advance)
+        return self._flush()
+
     def reached(self) -> list[Command]:
         """Take note that the origin of the last `Dial` is connected."""
         request = self._request
         if self.state != "dial" or request is None:
             return []
         if request.method == "CONNECT":
-            self._tunnel(200, b"HTTP/1.1 200 Connection established\r\n\r\n", b"", request.host)
+            self._tunnel(200, b"HTTP/1.1 200 Connection established\r\n\r\n", request.host)
         else:
             self._origin, self._kept = (request.host, request.port), False
             self._forward(request)
@@ -137,7 +144,9 @@ class Conversation:
     # What the client says
 
     def _advance(self) -> None:
-        while self._ahead and self.state in {"head", "reply"}:
+        for _ in range(_TURNS):
+            if not self._ahead or self.state not in {"head", "reply"}:
+                break
             if self.state == "head":
                 head, self._scanned = heads.take(self._ahead, self._scanned, request=True)
                 if head is None:
@@ -149,7 +158,9 @@ class Conversation:
                 data = bytes(self._ahead)
                 self._ahead.clear()
                 self._uploaded(data)
-        if not self._client_ended:
+        else:
+            self.more = True
+        if self.more or not self._client_ended:
             return
         if self.state == "head":
             self._close_client()
@@ -168,8 +179,7 @@ class Conversation:
             self._commands.append(orders.Record(self._attempt))
             self._refuse(403, decision.reason, denied=True)
             return
-        twice = not request.has_body and request.method in _TWICE and not request.websocket
-        if twice and self._origin == (request.host, request.port):
+        if request.repeatable and self._origin == (request.host, request.port):
             self._kept = True
             self._commands.append(orders.Record(self._attempt))
             self._forward(request)
@@ -207,10 +217,9 @@ class Conversation:
                 self._respond(head)
             data = bytes(self._answer)
             self._answer.clear()
-            if not data:
-                return
-            if self._download is None:  # More than was asked for.
-                self._close_origin()
+            if not data or self._download is None:
+                if data:  # More than was asked for.
+                    self._close_origin()
                 return
         piece = self._download.feed(data)
         assert self._response is not None and self._request is not None
@@ -225,9 +234,7 @@ class Conversation:
         assert request is not None
         response = heads.read_response(head, request.method, websocket=request.websocket)
         if response.status == 101:
-            rest = bytes(self._answer)
-            self._answer.clear()
-            self._tunnel(101, heads.write_response(response, chunked=False, close=False, switch=True), rest)
+            self._tunnel(101, heads.write_response(response, chunked=False, close=False, switch=True))
             return
         if response.status < 200:
             if request.modern:
@@ -280,20 +287,16 @@ class Conversation:
             if self._response is not None:
                 self._fail(bad.words)
             elif self.state == "reply":
-                self._close_origin()
                 self._refuse(bad.status, bad.words, close=True)
             else:
-                attempt = Attempt("", _NOWHERE, 0, "", False, "malformed", bad.words, status=bad.status)
-                self._request, self._attempt, self._sent, self._received = None, attempt, len(self._ahead), 0
-                self._commands.append(orders.Record(attempt))
+                self._request, self._sent, self._received = None, len(self._ahead), 0
+                self._commands.append(orders.Record(orders.malformed(bad.status, bad.words)))
                 self._refuse(bad.status, bad.words, close=True)
 
     def _refuse(self, status: int, words: str, *, close: bool = False, denied: bool = False) -> None:
         """Answer instead of the origin; go on where nothing of the request is left to read."""
         request = self._request
-        close = (
-            close or request is None or not request.keep or request.has_body or request.method == "CONNECT"
-        )
+        close = close or request is None or not request.spent
         self._say(heads.answer(status, words, close=close, body=request is None or request.method != "HEAD"))
         self._over("" if denied else words, status=status)
         if close:
@@ -304,14 +307,14 @@ class Conversation:
     def _fail(self, error: str) -> None:
         """End an answer that is under way, so that nobody takes it for whole."""
         self._over(error)
-        self._close_origin()
         self._close_client(cut=True)
 
-    def _tunnel(self, status: int, head: bytes, rest: bytes, hello: Host | None = None) -> None:
+    def _tunnel(self, status: int, head: bytes, hello: Host | None = None) -> None:
         self._say(head)
         self.state = "tunnel"
-        early = bytes(self._ahead)
+        early, rest = bytes(self._ahead), bytes(self._answer)
         self._ahead.clear()
+        self._answer.clear()
         self._commands.append(orders.Tunnel(early, rest, status, self._sent, self._received, hello))
 
     def _say(self, data: bytes) -> None:

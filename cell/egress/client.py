@@ -216,6 +216,9 @@ class Client(asyncio.Protocol):
         state, origin = self.wire.state, self.origin
         if state == "tunnel" or self._gone:
             return
+        if self.wire.more:
+            self.wire.more = False
+            asyncio.get_running_loop().call_soon(lambda: self.carry_out(self.wire.go_on()))
         if not self.transport.is_closing():
             # A client that does not read its answers gets no more of them.
             ahead = self.wire.full or (self._full and state == "head")

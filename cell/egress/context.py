@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cell.events import Egress, EgressEnd
@@ -42,6 +43,20 @@ class Context(Protocol):
         """Write down how an attempt ended."""
 
 
+_MOST = 2048
+# What the cell itself needs of its descriptors.
+_OURS = 512
+
+
+def room() -> int:
+    """Return for how many connections of one way there are descriptors, so that the cell keeps its own.
+
+    A connection needs two, and the agent's and the verifier's ways may be full at once.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(_MOST, max(16, (soft - _OURS) // 4)) if soft > 0 else _MOST
+
+
 @dataclass(frozen=True)
 class Limits:
     """Times in seconds. Beyond `connections` the next one is answered with 503, and recorded.
@@ -51,7 +66,7 @@ class Limits:
     of an end. `plain_on_443` admits what is not TLS on port 443.
     """
 
-    connections: int = 2048
+    connections: int = field(default_factory=room)
     head: float = 20.0
     idle: float = 120.0
     stall: float = 3600.0

@@ -182,6 +182,63 @@ async def test_seven_pipelined_requests_and_a_hundred_at_once() -> None:  # 76, 
 
 
 @both_loops
+async def test_a_thousand_refusals_at_once_are_all_answered() -> None:
+    async with world() as w:
+        answers = await w.say(get(80, "no.example") * 1000 + get(80, "no.example", last=True))
+        assert answers.count(b"HTTP/1.1 403 Forbidden\r\n") == 1001
+        assert len(w.cell.hits) == 1001
+
+
+@both_loops
+async def test_a_body_is_read_no_faster_than_it_is_taken() -> None:  # 91
+    size = 64 << 20
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size
+    block = bytes(range(256)) * 4096
+    go = asyncio.Event()
+    sent = got = 0
+
+    async def both(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent, got
+        if (await reader.readuntil(b"\r\n\r\n")).startswith(b"GET"):
+            writer.write(head)
+            while sent < size:
+                writer.write(block)
+                sent += len(block)
+                await writer.drain()
+            return
+        await go.wait()
+        while got < size:
+            got += len(await reader.read(1 << 20))
+        writer.write(HELLO)
+
+    async with world() as w, origin(both) as port:
+        reader, writer = await w.connect()
+        writer.write(get(port))
+        await until(lambda: len(w.proxy) == 1)
+        client = next(iter(w.proxy._clients))
+        await until(
+            lambda: client.origin is not None and not client.origin.transport.is_reading() and client._full
+        )
+        assert client.transport.get_write_buffer_size() < HIGH + (1 << 20)
+        assert sent < size
+        await reader.readuntil(b"\r\n\r\n")
+        assert len(await reader.readexactly(size)) == size
+        sent = 0
+        writer.write(
+            b"PUT http://ok.example:%d/ HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (port, size)
+        )
+        for _ in range(size // len(block)):
+            writer.write(block)
+        await until(lambda: client.origin is not None and client.origin.full)
+        assert not client.transport.is_reading()
+        assert client.origin is not None
+        assert client.origin.transport.get_write_buffer_size() < HIGH + (1 << 20)
+        go.set()
+        assert await reader.readexactly(len(HELLO)) == HELLO
+        assert got == size
+
+
+@both_loops
 async def test_an_answer_to_a_body_that_nobody_reads_is_not_lost() -> None:
     async with world() as w:
         body = b"x" * 3_000_000

@@ -614,3 +614,15 @@ def test_a_client_that_runs_ahead_is_not_read() -> None:
     assert not wire.full
     wire.from_client(GET * 2000)
     assert wire.full
+
+
+def test_many_refusals_take_many_turns() -> None:
+    wire = conversation()
+    commands = wire.from_client(GET.replace(b"ok.", b"no.") * 100)
+    turns = 1
+    while wire.more:
+        commands += wire.go_on()
+        turns += 1
+    assert turns == 4
+    assert sum(isinstance(command, Record) for command in commands) == 100
+    assert wire.quiet
