@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import struct
 import termios
 
 from .syscalls import (
+    AT_EMPTY_PATH,
     AT_FDCWD,
     AT_RECURSIVE,
     CLONE_NEWNS,
@@ -89,17 +91,23 @@ def build_view(entries: list[tuple[bytes, int]]) -> None:
     new = b"/proc"
     mode = os.stat(b"/").st_mode & 0o7777
     mount(b"tmpfs", new, b"tmpfs", 0, b"mode=%o" % mode)
-    private = {path.split(b"/")[1] for path, _ in entries}
+    private = {b"logs", *(path.split(b"/")[1] for path, _ in entries)}
+    root = os.open(b"/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in os.listdir(b"/"):
-        if name == b"proc":
-            continue
-        if name not in private:
-            _bring(b"/" + name, new + b"/" + name)
-        elif name == b"logs" and not os.path.islink(b"/logs"):
-            os.mkdir(new + b"/logs", 0o755)
-            for inner in os.listdir(b"/logs"):
-                if b"/logs/" + inner not in [path for path, _ in entries]:
-                    _bring(b"/logs/" + inner, new + b"/logs/" + inner)
+        if name != b"proc" and name not in private:
+            _bring(root, name, new + b"/" + name)
+    os.close(root)
+    os.mkdir(new + b"/logs", 0o755)
+    try:
+        logs = os.open(b"/logs", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        logs = -1  # gone, or what the agent made of it
+    if logs >= 0:
+        os.fchdir(logs)
+        for name in os.listdir(b"."):
+            if b"/logs/" + name not in [path for path, _ in entries]:
+                _bring(logs, name, new + b"/logs/" + name)
+        os.close(logs)
     for path, descriptor in entries:
         target = new
         for part in path.split(b"/")[1:]:
@@ -115,20 +123,31 @@ def build_view(entries: list[tuple[bytes, int]]) -> None:
     os.chdir(b"/")
 
 
-def _bring(source: bytes, target: bytes) -> None:
-    if os.path.islink(source):
-        os.symlink(os.readlink(source), target)
-        return
-    if os.path.isdir(source):
-        os.mkdir(target, 0o755)
-    elif os.path.exists(source):
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    else:
+def _bring(folder: int, name: bytes, target: bytes) -> None:
+    """Show an entry of `folder` at `target`. It is held first: where its name leads is the agent's to say."""
+    try:
+        entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
         return
     try:
-        mount(source, target, None, MS_BIND | MS_REC)
+        kind = os.fstat(entry).st_mode
+        if stat.S_ISLNK(kind):
+            os.symlink(os.readlink(b"", dir_fd=entry), target)
+            return
+        if stat.S_ISDIR(kind):
+            os.mkdir(target, 0o755)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        flags = 1 | AT_EMPTY_PATH | AT_RECURSIVE  # 1: a mount of its own
+        tree = check(libc.syscall(SYS_OPEN_TREE, entry, b"", flags), "open_tree")
+        try:
+            check(libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, target, 4), "move_mount")
+        finally:
+            os.close(tree)
     except FileNotFoundError:
         return  # the agent took it away in between
+    finally:
+        os.close(entry)
 
 
 def open_terminal(size: list[int], uid: int) -> tuple[int, int]:

@@ -23,6 +23,28 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "rm -rf /logs",
+        "rm -rf /logs; touch /logs",
+        "rm -rf /logs; mkfifo /logs",
+        "rm -rf /logs; ln -s /nowhere /logs",
+        "mkfifo /logs/fifo /fifo; ln -s loop /loop; ln -s loop /logs/loop; touch /file /logs/file; mkdir /tests -m 0",
+    ],
+)
+def test_028_whatever_was_made_of_the_folders_the_verifier_has_its_own(cell: LiveCell, made: str) -> None:
+    cell.inside(made)
+    graded = cell.grade(
+        f"#!/bin/sh\nls -d /logs/verifier /tests/test.sh /usr/bin\nls /file /logs/file\n{GOOD}"
+    )
+    assert graded["rewards"] == {"reward": 1}, graded
+    assert {"/logs/verifier", "/tests/test.sh", "/usr/bin"} <= set(graded["output"].split())
+    assert ("/file\n/logs/file" in graded["output"]) == ("/file" in made), (
+        "control: the rest is as it was left"
+    )
+
+
 def forbidden(cell: LiveCell) -> tuple[str, ...]:
     """Words that say what the harness is, or where."""
     return (str(cell.trial), str(ROOT), "hudtui", "bwrap", "launcher", "cell.serv", sys.executable)
