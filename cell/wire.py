@@ -299,10 +299,7 @@ class Conversation:
         close = close or request is None or not request.spent
         self._say(heads.answer(status, words, close=close, body=request is None or request.method != "HEAD"))
         self._over("" if denied else words, status=status)
-        if close:
-            self._close_client()
-        else:
-            self._begin()
+        self._close_client() if close else self._begin()
 
     def _fail(self, error: str) -> None:
         """End an answer that is under way, so that nobody takes it for whole."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 
 from cell.egress.client import Client
 from cell.egress.context import Context, Limits
@@ -29,6 +30,7 @@ class Proxy:
     def __init__(self, context: Context, dialer: Dialer, limits: Limits | None = None) -> None:
         self._context, self._dialer, self._limits = context, dialer, limits or Limits()
         self._clients: set[Client] = set()
+        self._listeners: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
         self._empty = asyncio.Event()
         self._empty.set()
@@ -39,8 +41,13 @@ class Proxy:
         return len(self._clients)
 
     async def serve(self, listener: socket.socket) -> None:
-        """Accept on a bound socket from now on. It is the proxy's now, and closed by it."""
+        """Accept on a bound socket from now on. It is the proxy's now, and closed by it.
+
+        Who keeps a duplicate of it keeps the port, if it was chosen and not the kernel's choice: `close`
+        ends the listening of both, and the duplicate, still bound, can be served again.
+        """
         listener.setblocking(False)
+        self._listeners.append(listener)
         self._servers.append(
             await asyncio.get_running_loop().create_server(self.client, sock=listener, backlog=_BACKLOG)
         )
@@ -48,6 +55,9 @@ class Proxy:
     async def close(self) -> None:
         """Close the listeners and cut what is open; returns when all of it is gone and recorded."""
         self._closing = True
+        for listener in self._listeners:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
         for server in self._servers:
             server.close()
         self.cut("the way out was closed")

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from pathlib import Path
 
 import pytest
-from proxying import ESTABLISHED, World, both_loops, certificate, echo, fixed, origin, reset, until, world
+from proxying import (
+    ESTABLISHED,
+    POLICY,
+    Cell,
+    World,
+    both_loops,
+    certificate,
+    dialer,
+    echo,
+    fixed,
+    origin,
+    reset,
+    until,
+    world,
+)
 
 from cell.egress.client import Client
 from cell.egress.context import Caller, Limits
 from cell.egress.dial import Found
+from cell.egress.proxy import Proxy
 from cell.egress.relay import HIGH
 from cell.events import Egress, EgressEnd
 from cell.hosts import Host
@@ -310,7 +326,7 @@ async def test_bytes_sent_with_the_connect_are_the_first_of_the_tunnel() -> None
 
 @both_loops
 async def test_a_websocket_is_a_tunnel() -> None:  # 87
-    async def socket(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def chat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"Upgrade: websocket\r\n" in head
         writer.write(
@@ -318,7 +334,7 @@ async def test_a_websocket_is_a_tunnel() -> None:  # 87
         )
         await echo(reader, writer)
 
-    async with world() as w, origin(socket) as port:
+    async with world() as w, origin(chat) as port:
         reader, writer = await w.connect()
         writer.write(get(port).replace(b"\r\n\r\n", b"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
         await reader.readuntil(b"welcome")
@@ -427,6 +443,28 @@ async def test_closing_cuts_tunnels_and_exchanges_and_records_them() -> None:  #
             await w.connect()
         writer.close()
         asking.close()
+
+
+@both_loops
+async def test_a_port_that_is_kept_is_nobody_elses_and_refuses_until_it_is_served() -> None:  # 44
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    bound = socket.socket()
+    # The kernel lets a port go that it had chosen itself, when its listener shuts down.
+    bound.bind(("127.0.0.1", port))
+    cell = Cell(POLICY)
+    for _ in range(2):
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        proxy = Proxy(cell, dialer())
+        await proxy.serve(bound.dup())
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        await until(lambda proxy=proxy: len(proxy) == 1)  # type: ignore[misc]
+        await proxy.close()
+        writer.close()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+    bound.close()
 
 
 @both_loops
