@@ -160,6 +160,8 @@ class Desk:
     async def _pause(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         """Have the agent wait, and with `freeze` stop its processes, too; more than once is fine."""
         world, freeze = self.world, bool(args.get("freeze"))
+        if freeze and not world.sandbox.pid_namespace:
+            raise Refused("without a sandbox nothing can be frozen: the processes are this machine's")
         if not world.turns.paused or freeze != world.turns.frozen:
             world.turns.pause(_name(by, args), frozen=freeze)
             world.intervened(by, "froze the agent" if freeze else "paused the agent")
