@@ -190,9 +190,6 @@ SHOWN = {
 }
 """How a key is written on the screen, where that differs from its name."""
 
-MISSING: dict[str, str] = {}
-"""What is missing for a view of SCREENS that this version does not have, in one line."""
-
 TABS: tuple[tuple[str, str, bool], ...] = tuple(
     (str(n), name, name.casefold() in VIEWS)
     for n, name in enumerate(

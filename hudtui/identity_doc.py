@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cell.fidelity import Check
 from cell.plain import plain
 from cell.records import CellInfo, Identity, Limit, PhaseIdentity
 from cell.trials import Trial
@@ -75,8 +76,11 @@ def capabilities(mask: str) -> list[str] | None:
     ]
 
 
-def identity_lines(trial: Trial, info: CellInfo | None) -> list[Line]:
-    """Return the document of a cell; `info` is None where there is no readable cell.json."""
+def identity_lines(trial: Trial, info: CellInfo | None, checks: Sequence[Check] | None = None) -> list[Line]:
+    """Return the document of a cell; `info` is None where there is no readable cell.json.
+
+    `checks` are what a look from inside found, None when nobody has looked.
+    """
     if info is None:
         return _missing(trial)
     known = info.identity
@@ -89,7 +93,22 @@ def identity_lines(trial: Trial, info: CellInfo | None) -> list[Line]:
     found += [line(("  ▲ ", "warn"), plain(note, limit=600), hang=4) for note in notes]
     if not notes:
         found.append(line(("  none: the world is what the task declares", "muted")))
-    found += [line(), line(("Fidelity", "head")), line("  not run; press ", ("i", "primary"))]
+    return [*found, line(), *_fidelity(checks)]
+
+
+def _fidelity(checks: Sequence[Check] | None) -> list[Line]:
+    if checks is None:
+        return [line(("Fidelity", "head")), line("  not run; press ", ("i", "primary"))]
+    wrong = [each for each in checks if not each.ok]
+    said: Run = (f"   {len(wrong)} of {len(checks)} are not as they should be", "bad bold")
+    found = [line(("Fidelity", "head"), said if wrong else (f"   all {len(checks)} as they should be", "ok"))]
+    for each in sorted(checks, key=lambda each: each.ok):
+        runs: list[Run | str] = [("  ✓ ", "ok") if each.ok else ("  × ", "bad")]
+        runs += [f"{plain(each.name, limit=28):<29}", (f"{plain(each.phase, limit=8):<9} ", "muted")]
+        runs.append((plain(each.found, limit=300), "muted" if each.ok else ""))
+        if not each.ok:
+            runs.append((f"   should be {plain(each.wanted, limit=300)}", "warn"))
+        found.append(line(*runs, hang=4))
     return found
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 from textual.widgets import ContentSwitcher
 
 from cell.plain import plain
 from cell.trials_files import load_object
-from hudtui.actions import MISSING, View, find, named
+from hudtui.actions import View, find, named
 from hudtui.chrome import Bar, Tabs
 from hudtui.doc import line
 from hudtui.looking import Looking
@@ -151,12 +152,8 @@ class Navigating(Looking):
         self.action_key("shift+tab")
 
     def _view(self, name: str) -> None:
-        """Go to the view, or say what is missing for it."""
-        view = self._last if name == "last" else name
-        if view in self.views:
-            self.go(view)
-        else:
-            self.flash(MISSING[view])
+        """Go to the view."""
+        self.go(self._last if name == "last" else cast("View", name))
 
     def act_scope_all(self) -> None:
         """All cells."""

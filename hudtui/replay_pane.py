@@ -129,6 +129,8 @@ class ReplayPane(TerminalPane):
         at_end = self.player.aim >= len(self.film.events)
         if self.now >= self.length or (live and at_end):
             self.now, self.playing = self.length, live
+            self.player.seek(self.now)
+            self.work()
             return
         ahead = (self.length if at_end else self.film.time(self.player.aim)) - self.now
         if ahead > IDLE * self.speed:

@@ -335,7 +335,7 @@ class EgressView(HudView):
         said = f"{row.place} may be reached · the verdict will say so"
 
         def chosen(how: str) -> None:
-            asked = {"host": row.host, "port": row.port, "phase": row.phase, "once": how == "once"}
+            asked = {"host": row.place, "phase": row.phase, "once": how == "once", "who": operating.who}
             operating.ask_cell(trial, "allow", said, **asked)
 
         operating.choose(f"Allow in {trial.id}", options, chosen)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import msgspec
 from textual.app import ComposeResult
 
+from cell.fidelity import Check
 from cell.records import CellInfo
 from cell.trials import Trial
 from cell.trials_files import load_record, stamp
 from hudtui.doc import Doc
 from hudtui.identity_doc import cells_lines, identity_lines
+from hudtui.operating import Operating, refusal, runtime_of
 from hudtui.views import HudView, Pane, titled
-
-if TYPE_CHECKING:
-    from hudtui.operating import Operating
+from hudtui.wire import WireError
 
 
 class IdentityView(HudView):
@@ -31,6 +32,7 @@ class IdentityView(HudView):
         """Nothing was read yet."""
         self.doc = self.query_one("#identity-doc", Doc)
         self._about: str | None = None
+        self._checks: dict[str, list[Check]] = {}
         self._read: dict[str, tuple[tuple[int, int, int], CellInfo | None]] = {}
 
     def panes(self) -> list[Pane]:
@@ -47,7 +49,7 @@ class IdentityView(HudView):
             self.doc.show(cells_lines(every), keep=keep)
             titled(self.doc, "Identity", "1 Fleet, then enter on a cell")
             return
-        self.doc.show(identity_lines(trial, self._info(trial)), keep=keep)
+        self.doc.show(identity_lines(trial, self._info(trial), self._checks.get(trial.path)), keep=keep)
         titled(self.doc, f"Identity · {trial.id} {trial.task}", "cell/cell.json")
 
     def _info(self, trial: Trial) -> CellInfo | None:
@@ -82,5 +84,32 @@ class IdentityView(HudView):
     def act_fidelity(self) -> None:
         """Look from inside whether the world is what the record says."""
         trial, operating = self.hud.scoped, cast("Operating", self.app)
-        if not operating.refused(trial, "fidelity") and trial is not None:
-            operating.ask_cell(trial, "fidelity", "the fidelity check has run")
+        if trial is None:
+            self.hud.flash("fidelity: one cell must be in scope: 1 Fleet, then enter")
+        elif reason := refusal(trial, "fidelity", read_only=operating.read_only):
+            self.hud.flash(f"fidelity: {reason.removeprefix('fidelity: ')}")
+        else:
+            self.hud.flash("looking from inside …")
+            self.run_worker(self._look_inside(trial), exclusive=True, group="fidelity")
+
+    async def _look_inside(self, trial: Trial) -> None:
+        operating = cast("Operating", self.app)
+        try:
+            if (runtime := runtime_of(trial)) is None:
+                raise WireError("its record names no socket")
+            told = await operating.wire.call(runtime, "fidelity")
+            checks = msgspec.convert(told, list[Check])
+        except (WireError, msgspec.ValidationError) as error:
+            self.hud.flash(f"fidelity: {error}")
+            return
+        self._checks[trial.path] = checks
+        wrong = sum(not each.ok for each in checks)
+        self.hud.flash(
+            f"{trial.id}: {wrong} of {len(checks)} are not as they should be"
+            if wrong
+            else f"{trial.id}: all {len(checks)} are as they should be"
+        )
+        self.update()
+        at = next((n for n, each in enumerate(self.doc.lines) if each.text.startswith("Fidelity")), 0)
+        self.doc.move_to(-1)
+        self.doc.move_to(at)

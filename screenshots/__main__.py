@@ -21,6 +21,9 @@ SHOTS = {
     "verdict": ("j", "j", "j", "enter"),
     "egress": ("4", "exclamation_mark", "k", "k", "exclamation_mark"),
     "egress-hosts": ("4", "o"),
+    "what-if": ("4", "exclamation_mark", "G", "e"),
+    "identity": ("j", "j", "j", "enter", "5"),
+    "replay": ("j", "j", "j", "enter", "7", *"nnnnnn"),
     "help": ("question_mark",),
 }
 

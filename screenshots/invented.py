@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cell import events, records
 from cell.records import Cause, CellInfo, Evidence, Process, TestResult, Verdict
-from screenshots import invented_egress
+from screenshots import invented_egress, invented_world
 
 NOW = 1796075400.0
 """The moment of all pictures: a night in November 2026, in epoch seconds."""
@@ -347,4 +347,5 @@ def build(jobs: Path) -> Path:
     )
     trial(job, "pytorch-cli", "a0e7712", agent="terminus-2", phase="agent", took=240, ago=10800)
     invented_egress.tell(job)
+    invented_world.tell(job)
     return job

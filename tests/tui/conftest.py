@@ -168,6 +168,7 @@ class FakeWire:
         self.asked: list[tuple[str, str, dict[str, object]]] = []
         self.channels: list[FakeChannel] = []
         self.wrong = ""
+        self.answer: object = None
 
     def _ask(self, runtime: Path, what: str, args: dict[str, object]) -> None:
         if self.wrong:
@@ -176,7 +177,7 @@ class FakeWire:
 
     async def call(self, runtime: Path, method: str, **args: object) -> object:
         self._ask(runtime, method, args)
-        return None
+        return self.answer
 
     async def attach(self, runtime: Path, session: int, *, take: bool, who: str) -> FakeChannel:
         self._ask(runtime, "attach", {"session": session, "take": take, "who": who})

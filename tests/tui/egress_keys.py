@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from cell.trials_egress import Hit, HostSum
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.view_egress import EgressView
+from hudtui.what_if_screen import WhatIfScreen
 
 from .conftest import Cockpit
 
@@ -149,3 +150,49 @@ async def _(hud: Cockpit) -> None:
     await hud.press("y")
     assert isinstance(hud.app.screen, DocScreen)
     assert '"host": "files.mirror.example"' in hud.screen
+
+
+@does("replay")
+async def _(hud: Cockpit) -> None:
+    egress(hud).set_filter("github")
+    await hud.press("g", "t")
+    assert hud.app.view == "replay"
+    assert "session 3" in hud.screen
+    assert "00:05.1 of" in hud.screen
+    assert "× CONNECT github.example:443" in hud.screen
+    await hud.press("minus")
+    assert hud.app.view == "egress"
+
+
+@does("what_if")
+async def _(hud: Cockpit) -> None:
+    egress(hud).set_filter("github")
+    await hud.press("0", "g", "e")
+    assert isinstance(hud.app.screen, WhatIfScreen)
+    assert "would let 4 of 11 recorded denials through" in hud.screen
+    await hud.type("*.example")
+    assert "would let 9 of 11" in hud.screen
+    assert "denied for another reason · 1" in hud.screen
+    await hud.type(" -*.mirror.example http://x -")
+    assert "must be a host, without scheme" in hud.screen
+    await hud.press("down", "up", "pagedown", "pageup", "escape")
+    assert hud.app.view == "egress"
+
+
+@does("allow")
+async def _(hud: Cockpit) -> None:
+    await hud.press("A")
+    assert "choose such a hit" in hud.footer
+    egress(hud).set_filter("metrics")
+    await hud.press("A")
+    assert isinstance(hud.app.screen, MenuScreen)
+    assert "metrics.example:443 once more" in hud.screen
+    await hud.press("enter")
+    assert hud.wire.asked[-1][1:] == (
+        "allow",
+        {"host": "metrics.example:443", "phase": "agent", "once": True, "who": "ada@desk"},
+    )
+    await hud.press("0")
+    egress(hud).set_filter("wheels cell:e02b77a")
+    await hud.press("A")
+    assert "has ended" in hud.footer
