@@ -272,10 +272,9 @@ async def test_ten_megabytes_go_each_way_and_no_more_than_the_limit_at_once(tmp_
         import socket, sys
         held = []
         for _ in range(3):
-            one = socket.create_connection(("pkg.example.org", int(sys.argv[1])), 10)
-            held.append(one)
             try:
-                print(one.recv(6))
+                held.append(socket.create_connection(("pkg.example.org", int(sys.argv[1])), 10))
+                print(held[-1].recv(6))
             except OSError as error:
                 print(type(error).__name__)
         """
