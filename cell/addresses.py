@@ -7,6 +7,7 @@ for the addresses at which clouds answer with credentials. Only what stands in n
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from typing import NamedTuple
 
@@ -101,6 +102,7 @@ _UNICAST = ipaddress.ip_network("2000::/3")
 _ISATAP = {0x00005EFE, 0x02005EFE}
 
 
+@functools.lru_cache(maxsize=1024)
 def special(ip: IP) -> Range | None:
     """Return the special range an address is in, None for one that anybody on the internet can have."""
     for known in RANGES:

@@ -219,14 +219,15 @@ class Client(asyncio.Protocol):
         if self.wire.more:
             self.wire.more = False
             asyncio.get_running_loop().call_soon(lambda: self.carry_out(self.wire.go_on()))
-        if not self.transport.is_closing():
+        # What has ended is not read again: uvloop would tell its end once more.
+        if not (self._ended or self.transport.is_closing()):
             # A client that does not read its answers gets no more of them.
             ahead = self.wire.full or (self._full and state == "head")
             if ahead or (origin is not None and origin.full and state == "reply"):
                 self.transport.pause_reading()
             else:
                 self.transport.resume_reading()
-        if origin is not None and not origin.transport.is_closing():
+        if origin is not None and not (origin.ended or origin.transport.is_closing()):
             if self._full:
                 origin.transport.pause_reading()
             else:

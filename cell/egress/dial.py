@@ -129,6 +129,9 @@ class Dialer:
         """Connect to the first address that answers, `made` being the protocol. Raises NoWay."""
         try:
             async with asyncio.timeout(self._patience):
+                if len(found.addresses) == 1:
+                    loop = asyncio.get_running_loop()
+                    return await loop.create_connection(made, str(found.addresses[0]), port)
                 return await _first_of(found.addresses, port, made)
         except TimeoutError:
             raise NoWay(504, f"{found.host.at(port)} did not answer in time") from None

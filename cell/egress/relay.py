@@ -48,7 +48,7 @@ class End(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """Go on."""
-        if not self.other.transport.is_closing():
+        if not (self.other.ended or self.other.transport.is_closing()):
             self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,7 +121,7 @@ class Pipe:
         if origin_ended:
             self.origin.eof_received()
         for end in (self.client, self.origin):
-            if not end.transport.is_closing():
+            if not (end.ended or end.transport.is_closing()):
                 end.transport.resume_reading()
 
     @property
