@@ -147,7 +147,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("pause", ("p",), "pause", "the agent waits, or goes on"),
     Action("keep", ("H",), "keep", "keep a cell beyond its end, or release it"),
     Action("grade", ("r",), "grade", "grade now; what else is asked says what is missing"),
-    Action("finish", ("E",), "finish", "end the agent phase that a person works in, and grade"),
+    Action(
+        "finish",
+        ("E",),
+        "finish",
+        "end the agent phase that a person works in, and grade",
+        (*VIEWS, "attached"),
+    ),
     Action("stop", ("x",), "stop", "stop the cell, or the marked ones; asked first"),
     # while attached: the key after the prefix
     Action("detach", ("d", "f12"), "detach", "give the keyboard back (F12 alone does it too)", _ATTACHED, 1),

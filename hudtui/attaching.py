@@ -193,7 +193,13 @@ class Attaching(HudView):
         if self.term.scrolling:
             return title, "scrolling · j k g G · esc back to typing"
         size = f"{self.term.engine.cols}×{self.term.engine.rows}" if self.term.engine else ""
-        parts = [f"{prefix} d detach", "F12", "" if own else "agent waits", size]
+        human = trial.agent == "human"
+        parts = [
+            f"{prefix} d detach",
+            f"{prefix} E finish" if human else "F12",
+            "" if own else "agent waits",
+            size,
+        ]
         return title, " · ".join(part for part in parts if part)
 
     # ── keys after the prefix ─────────────────────────────────────────────────────────────────
@@ -206,7 +212,8 @@ class Attaching(HudView):
         if action is None:
             self.app.bell()
         else:
-            getattr(self, f"act_{action.name}")()
+            name = f"act_{action.name}"
+            (getattr(self, name, None) or getattr(self.app, name))()
 
     def act_detach(self) -> None:
         """Give the keyboard back."""

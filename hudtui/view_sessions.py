@@ -11,9 +11,10 @@ from textual.containers import Container
 
 from cell.plain import plain
 from cell.trials import Trial
+from cell.trials_files import load_object, read_regular
 from cell.trials_sessions import Session, read_sessions
 from hudtui.attaching import Attaching
-from hudtui.doc import line
+from hudtui.doc import Doc, line
 from hudtui.driven import DrivenPane
 from hudtui.fleet_rows import clock
 from hudtui.look import Run
@@ -28,6 +29,15 @@ _ALL_CELLS = 40
 _ROOM_FOR_TILES = 110
 
 
+def instruction(trial: Path) -> str:
+    """Return the instruction of a trial's task, as far as the task's folder is still there."""
+    task = (load_object(trial / "cell/cell.json") or {}).get("task_path")
+    if not isinstance(task, str):
+        return ""
+    data = read_regular(Path(task) / "instruction.md", limit=1 << 18)
+    return data.decode("utf-8", "replace") if data else "the task's instruction.md is not there any more"
+
+
 class SessionsView(Attaching):
     """The list of sessions over the terminal of the chosen one."""
 
@@ -37,7 +47,9 @@ class SessionsView(Attaching):
         """List and terminal."""
         with Container(id="sessions-body"):
             yield Table[Row](columns, self._cells, lambda row: row.session.path, id="sessions-table")
-            yield DrivenPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
+            with Container(id="sessions-seat", classes="box"):
+                yield DrivenPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
+                yield Doc(wrapped=True, id="sessions-task")
         yield Tiles(self.hud.engine, fps=self.hud.fps, id="sessions-tiles")
 
     def on_mount(self) -> None:
@@ -46,12 +58,14 @@ class SessionsView(Attaching):
         self.term = self.query_one("#sessions-term", DrivenPane)
         self.term.prefix = self.operating.prefix
         self.tiles = self.query_one(Tiles)
+        self.instructed = self.query_one("#sessions-task", Doc)
+        self._instructed: str | None = None
         self._about: str | None = None
         self._read: tuple[Trial | None, list[Row]] = (None, [])
 
     def panes(self) -> list[Pane]:
         """List and terminal, or the tiles."""
-        return [*self.tiles.shown] if self.tiled and self.tiles.shown else [self.table, self.term]
+        return [*self.tiles.shown] if self.tiled and self.tiles.shown else [self.table, self.term, self.instructed]
 
     def trial(self) -> Trial | None:
         """The cell in scope, else the one whose session is chosen."""
@@ -92,7 +106,18 @@ class SessionsView(Attaching):
             self.table,
             f"Sessions {len(rows)}" + (f" · {trial.id} {trial.task}" if trial else " of all cells"),
         )
+        self._instruct(trial)
         self._watch()
+
+    def _instruct(self, trial: Trial | None) -> None:
+        """Show a person who is the agent what is asked of them, beside the terminal."""
+        human = trial.path if trial is not None and trial.agent == "human" else ""
+        if human != self._instructed:
+            self._instructed = human
+            text = instruction(Path(human)) if human else ""
+            self.set_class(bool(human), "human")
+            self.instructed.show([line(plain(one, limit=4000)) for one in text.splitlines()])
+            titled(self.instructed, "What is asked", "E finishes and grades")
 
     def _rows(self, trial: Trial | None) -> list[Row]:
         if trial is None:
@@ -110,6 +135,8 @@ class SessionsView(Attaching):
     def _empty(self, trial: Trial | None) -> str:
         if trial is None:
             return "nothing runs · 1 Fleet, then enter on a cell"
+        if trial.agent == "human" and trial.state == "running":
+            return "you are the agent · s opens a shell as the agent, E finishes"
         return "no session was recorded" if trial.state != "running" else "no session yet"
 
     tiled = False

@@ -248,6 +248,7 @@ async def test_picture(size: tuple[int, int], jobs: Path, cockpit: Open, picture
 
 def test_the_keys_after_the_prefix_are_in_the_table() -> None:
     assert {key for action in actions.ACTIONS if "attached" in action.views for key in action.keys} == {
+        "E",
         "d", "f12", "z", "left_square_bracket", "n", "p", "r", "ctrl+right_square_bracket", "question_mark",
     }  # fmt: skip
 
@@ -266,3 +267,22 @@ async def test_the_cursor_is_in_sight_while_one_types(tmp_path: Path, cockpit: O
         engine.cursor = lambda: Cursor(3, 2)  # type: ignore[method-assign]
         term._settle(changed=True)
         assert (term._left, term._top) == (0, 2)
+
+
+async def test_a_person_who_is_the_agent_reads_the_task_and_finishes(tmp_path: Path, cockpit: Open) -> None:
+    task = tmp_path / "task"
+    task.mkdir()
+    (task / "instruction.md").write_text("Write one line.\n\x1b[31mRed\n")
+    path = trial(tmp_path / "jobs/job", "task", "aaaaaaa", agent="human", serve=this_process(), phase="agent")
+    cell = path / "cell/cell.json"
+    cell.write_text(cell.read_text().replace('"tasks/task"', f'"{task}"'))
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("w")
+        assert "Write one line." in hud.screen
+        assert "␛[31mRed" in hud.screen
+        assert "you are the agent" in hud.screen
+        await hud.press("s", "enter", "l", "s")
+        assert "Write one line." in hud.screen, "it stays beside the terminal"
+        assert "ctrl+] E finish" in hud.screen
+        await hud.press("ctrl+right_square_bracket", "E", "j", "enter")
+        assert hud.wire.asked[-1] == ("aaaaaaa", "finish", {"who": "ada@desk"})
