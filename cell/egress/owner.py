@@ -26,7 +26,8 @@ _NO_COOKIE = 0xFFFFFFFF
 _CONNECTED = frozenset({1, 4, 5, 8, 9, 11})
 _LONGEST_COMMAND = 400  # characters that a record keeps
 _RECENT = 8  # processes that are looked at first
-_PATIENCE = 0.25  # seconds: a world that is made hard to search has no owners
+_PATIENCE = 0.25  # seconds of a search, however hard a world is made to search
+_NEWEST, _ALL = 256, 1 << 30  # descriptors of a process that are looked at
 
 End = tuple[str, int]
 
@@ -125,12 +126,12 @@ class Owners:
         name, until = f"socket:[{inode}]", time.monotonic() + _PATIENCE
         first: tuple[int, str] | None = None
         views: set[int] = set()
-        for pid in self._inside():
+        for pid, most in self._inside():
             with suppress(OSError):
                 # by descriptor, so that it cannot be another process of the same pid later on
                 process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
-                    if _holds(process, name):
+                    if _holds(process, name, most, until):
                         view = os.stat("ns/mnt", dir_fd=process).st_ino
                         first = first or (pid, _command(process))
                         views.add(view)
@@ -138,24 +139,31 @@ class Owners:
                             break
                 finally:
                     os.close(process)
+            # the verifier's processes come first: the agent cannot hide them behind its own
             if time.monotonic() > until:
-                return None
+                break
         if first is None:
             return None
         self._recent = [first[0], *(pid for pid in self._recent if pid != first[0])][:_RECENT]
         return Owner(first[0], uid, inode, first[1], frozenset(views))
 
-    def _inside(self) -> Iterator[int]:
-        """Give the processes of the sandbox: those that had connections, then the youngest first."""
+    def _inside(self) -> Iterator[tuple[int, int]]:
+        """Give the processes of the sandbox, each with how many descriptors to look at.
+
+        A glance at those that had connections, then all: first those with a view of their own, and the
+        youngest first.
+        """
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            recent = set(self._recent)
             for pid in tuple(self._recent):
-                if _is_in(proc, pid, self._space):
-                    yield pid
-            for pid in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):  # noqa: PTH208
-                if pid not in recent and _is_in(proc, pid, self._space):
-                    yield pid
+                if _space(proc, pid, "pid") == self._space:
+                    yield pid, _NEWEST
+            every = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)  # noqa: PTH208
+            inside = [pid for pid in every if _space(proc, pid, "pid") == self._space]
+            home = f"mnt:[{self._home}]"
+            at_home = {pid for pid in inside if _space(proc, pid, "mnt") == home}
+            for pid in sorted(inside, key=lambda pid: (pid in at_home, -pid)):
+                yield pid, _ALL
         finally:
             os.close(proc)
 
@@ -192,23 +200,25 @@ def _packed(address: str) -> bytes:
     return packed[12:] if packed[:12] == b"\0" * 10 + b"\xff\xff" else packed
 
 
-def _is_in(proc: int, pid: int, space: str) -> bool:
+def _space(proc: int, pid: int, kind: str) -> str:
     try:
-        return os.readlink(f"{pid}/ns/pid", dir_fd=proc) == space
+        return os.readlink(f"{pid}/ns/{kind}", dir_fd=proc)
     except OSError:
-        return False
+        return ""
 
 
-def _holds(process: int, name: str) -> bool:
+def _holds(process: int, name: str, most: int, until: float) -> bool:
     table = os.open("fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=process)
     try:
         # the newest descriptor is most often the one
-        for number in sorted(os.listdir(table), key=int, reverse=True):  # noqa: PTH208
+        for number in sorted(os.listdir(table), key=int, reverse=True)[:most]:  # noqa: PTH208
             try:
                 if os.readlink(number, dir_fd=table) == name:
                     return True
             except FileNotFoundError:
                 continue  # closed in between
+            if time.monotonic() > until:
+                break
     finally:
         os.close(table)
     return False

@@ -537,3 +537,35 @@ def test_an_orphan_is_known_by_the_kernels_session() -> None:
     sessions = {10: 3, 30: 4}
     assert [session_of(pid, sessions, stat) for pid in (10, 11, 12, 20)] == [3, 3, 3, 3]
     assert [session_of(pid, sessions, stat) for pid in (21, 30, 99)] == [None, None, None]
+
+
+async def test_a_process_with_very_many_descriptors_hides_nobody_elses_connection(tmp_path: Path) -> None:
+    hog = """
+    import os, time
+    try:
+        while True:
+            os.dup(0)
+    except OSError:
+        print("full", flush=True)
+    time.sleep(600)
+    """
+    import textwrap
+
+    connects = "import socket; one = socket.create_connection(('127.0.0.1', 3128)); print('in', flush=True); one.recv(1)"
+    async with world(tmp_path / "s", proxy=True) as here:
+        view = kernel.detached_tmpfs(mode=0o755, size=1 << 20, files=100)
+        verifier, said = here.start(["/usr/bin/python3", "-c", connects], view=[("/tests", view)])
+        os.close(view)
+        with os.fdopen(said, "rb") as takes:
+            assert await asyncio.to_thread(takes.readline) == b"in\n"
+            _, full = here.start(["/usr/bin/python3", "-c", textwrap.dedent(hog)])
+            with os.fdopen(full, "rb") as filled:
+                assert await asyncio.to_thread(filled.readline) == b"full\n"
+                way = here.sockets["way"]
+                way.settimeout(5)
+                one, _ = way.accept()
+                owner = here.owners.of(one)
+                assert owner is not None
+                assert owner.only_in(kernel.namespace_of(verifier.pid, "mnt"))
+                one.close()
+            await verifier.ended
