@@ -19,8 +19,8 @@ PUBLIC = "public"
 # Never opened, whatever a task wrote: this machine itself, its links, what gives out its credentials, and
 # the block from which a world's name server takes addresses that stand for names (egress.pool).
 NEVER = frozenset(
-    "own loopback unspecified this-network link-local metadata multicast broadcast benchmarking "
-    "mapped compatible nat64 6to4 teredo isatap translated".split()
+    {"own", "loopback", "unspecified", "this-network", "link-local", "metadata", "multicast", "broadcast"}
+    | {"benchmarking", "mapped", "compatible", "nat64", "6to4", "teredo", "isatap", "translated"}
 )
 
 
