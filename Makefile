@@ -40,7 +40,7 @@ unit: setup  ## the tests that need no root, the cockpit's too
 	$(BIN)/python -m pytest -n auto tests/unit $(wildcard tests/tui) $(ARGS)
 
 live: setup  ## the tests that make real cells
-	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider tests/live $(ARGS)
+	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider tests/live tests/attacks $(ARGS)
 
 fresh: setup  ## README's two commands in a fresh clone, everything installed anew (minutes)
 	$(ROOT) env CELL_FRESH=1 $(BIN)/python -m pytest -p no:cacheprovider tests/fresh $(ARGS)
