@@ -113,6 +113,27 @@ async def test_who_is_not_known_gets_nowhere() -> None:
 
 
 @both_loops
+async def test_a_cell_that_fails_to_identify_or_decide_lets_nothing_through() -> None:  # N11
+    async with world() as w:
+        seen: list[bytes] = []
+        async with origin(fixed(HELLO, seen)) as port:
+            assert (await w.say(get(port, last=True))).endswith(b"hello")  # the control
+            asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+            for broken in ("identify", "decide"):
+
+                def fails(*_: object) -> None:
+                    raise OSError("the kernel does not answer")
+
+                setattr(w.cell, broken, fails)
+                with contextlib.suppress(ConnectionResetError):
+                    assert await w.say(get(port)) == b""
+                await until(lambda: len(w.proxy) == 0)
+                delattr(w.cell, broken)
+            assert (await w.say(get(port, last=True))).endswith(b"hello")
+        assert len(seen) == 2
+
+
+@both_loops
 async def test_what_is_allowed_meanwhile_counts_for_connections_that_are_open() -> None:
     async with world() as w, origin(fixed(HELLO)) as port:
         reader, writer = await w.connect()
