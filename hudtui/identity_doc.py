@@ -148,15 +148,22 @@ def _world(info: CellInfo, known: Identity) -> list[Line]:
     ]
 
 
+def _leaks(known: Identity) -> list[str]:
+    """The kinds of namespaces that should not be the machine's. Its clocks are: containers have them too."""
+    return [each.kind for each in known.namespaces if each.shared and each.kind != "time"]
+
+
 def _namespaces(known: Identity) -> list[Line]:
-    shared = [each for each in known.namespaces if each.shared]
+    shared = _leaks(known)
     title: list[Run] = [("Namespaces", "head")]
     if shared and known.sandboxed:
         title.append((f"   {len(shared)} shared with the machine: a leak", "bad bold"))
     found = [line(*title)]
     for each in known.namespaces:
-        state: Run = ("shared", "bad bold") if each.shared else ("own", "ok")
-        inode: Run = (f"{each.inode:<12}", "bad" if each.shared else "")
+        state: Run = ("own", "ok")
+        if each.shared:
+            state = ("shared", "bad bold") if each.kind in shared else ("shared, as in a container", "muted")
+        inode: Run = (f"{each.inode:<12}", "bad" if each.kind in shared else "")
         found.append(_fact(plain(each.kind, limit=12), inode, state))
     if not known.namespaces:
         found.append(line(("  not recorded", "muted")))
@@ -268,12 +275,17 @@ def _brief(info: CellInfo) -> list[Run]:
     known = info.identity
     if not known.sandboxed:
         return [("UNSANDBOXED", "bad bold")]
-    shared = [each.kind for each in known.namespaces if each.shared]
+    shared = _leaks(known)
     runs: list[Run] = [(f"{plain(info.substrate, limit=20)} · ", "muted")]
     if shared:
         runs.append((f"shares {' '.join(plain(kind, limit=12) for kind in shared)}", "bad bold"))
     else:
-        runs.append((f"{len(known.namespaces)} own namespaces", "" if known.namespaces else "muted"))
+        runs.append(
+            (
+                f"{sum(not each.shared for each in known.namespaces)} own namespaces",
+                "" if known.namespaces else "muted",
+            )
+        )
     users = " · ".join(f"{phase.phase} as {plain(phase.user, limit=20)}" for phase in known.phases)
     runs.append((f" · {users}" if users else "", "muted"))
     count = len(known.notes) + len(info.warnings)

@@ -90,6 +90,8 @@ class EgressView(HudView):
             self._title()
             return
         self._filled = asked
+        for hit in every:
+            self._values(hit)  # so that the first filter is as quick as the next
         self.hits = [hit for hit in every if self._wanted(hit)]
         rows: Sequence[Row]
         if self.grouped:
@@ -328,10 +330,8 @@ class EgressView(HudView):
         trial = self.trial()
         if operating.refused(trial, "allow") or trial is None:
             return
-        options = (
-            ("once", f"{row.place} once more, in the {row.phase} phase"),
-            ("phase", f"{row.place} for the rest of the {row.phase} phase"),
-        )
+        once = f"{row.place} once more, in the {row.phase} phase"
+        options = (("once", once), ("phase", f"{row.place} for the rest of the {row.phase} phase"))
         said = f"{row.place} may be reached · the verdict will say so"
 
         def chosen(how: str) -> None:

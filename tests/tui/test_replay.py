@@ -243,7 +243,11 @@ def test_both_rulers_are_of_one_length() -> None:
 async def test_a_leak_is_said_in_red_and_evil_names_are_harmless(tmp_path: Path, cockpit: Open) -> None:
     path = running(tmp_path, (0.5, "x"))
     known = Identity(
-        namespaces=(Namespace(kind="net", inode=1, shared=True), Namespace(kind=EVIL, inode=2, shared=False)),
+        namespaces=(
+            Namespace(kind="net", inode=1, shared=True),
+            Namespace(kind=EVIL, inode=2, shared=False),
+            Namespace(kind="time", inode=3, shared=True),
+        ),
         hostname=EVIL,
         root=EVIL,
         seccomp=EVIL,
@@ -259,6 +263,7 @@ async def test_a_leak_is_said_in_red_and_evil_names_are_harmless(tmp_path: Path,
         assert "shares net" in hud.screen
         await hud.press("1", "enter", "5")
         assert "1 shared with the machine: a leak" in hud.screen
+        assert "shared, as in a container" in hud.screen
         assert "not enforced" in hud.screen
         assert "only the own id is mapped" in hud.screen
         assert "\x1b" not in hud.screen
