@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -90,5 +91,6 @@ async def test_nothing_reaches_into_a_cell_read_only(jobs: Path, cockpit: Open) 
 )
 def test_it_names_no_machine(file: Path) -> None:
     text = file.read_text()
-    for word in ("/work/", "/tmp/", "/home/runner", "/usr/local", ".sock", "site-packages"):
+    top = Path(__file__).parents[2]
+    for word in (str(top), tempfile.gettempdir() + "/", sys.prefix, ".sock", "site-packages"):
         assert word not in text
