@@ -201,6 +201,8 @@ class Zygote(Holder):
             raise failure or OSError(errno.ENOENT, "nothing to execute")
         except OSError as error:
             channel.send(b"E%b:%d" % (stage, error.errno or 0))
+        except Exception:  # noqa: BLE001 - a fault of ours, told without what could load a module here
+            channel.send(b"E%b:%d" % (stage, errno.EPROTO))
         finally:
             os._exit(127)
 
