@@ -6,7 +6,7 @@ cockpit's Egress view and `cell egress --json` show the same values from here, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,8 @@ class EgressReader:
     def __init__(self) -> None:
         self._logs: dict[str, EgressLog] = {}
         self.hits: Sequence[Hit] = ()
+        self.counts: Mapping[str, tuple[int, int]] = {}
+        """Hits and denials of each trial that has any, by its path."""
 
     def scan(self, trials: Iterable[Trial]) -> bool:
         """Look once; return whether `hits` is new. The oldest hit comes first."""
@@ -210,6 +212,11 @@ class EgressReader:
             every = [hit for log in self._logs.values() for hit in log.hits]
             every.sort(key=lambda hit: hit.t)
             self.hits = every
+            self.counts = {
+                path: (len(log.hits), sum(not hit.allowed for hit in log.hits))
+                for path, log in self._logs.items()
+                if log.hits
+            }
         return changed
 
 

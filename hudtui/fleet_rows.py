@@ -32,10 +32,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("state", "ST", 3),
     Column("cell", "CELL", 8),
     Column("task", "TASK", 14, grow=2),
-    Column("agent", "AGENT", 14),
+    Column("agent", "AGENT", 12),
     Column("score", "SCORE", 6, right=True),
     Column("tests", "TESTS", 7, right=True),
-    Column("cause", "CAUSE", 18, grow=1),
+    Column("cause", "CAUSE", 16, grow=1),
+    Column("egress", "EGRESS", 6, right=True),
+    Column("deny", "DENY", 4, right=True),
     Column("life", "LIFE", 12),
     Column("age", "AGE", 6, right=True),
 )
@@ -46,12 +48,33 @@ def columns(width: int) -> tuple[Column, ...]:
     """Return the columns that a table of `width` cells has room for."""
     if width < 95:
         return tuple(column for column in COLUMNS if column.key in _NARROW)
+    if width < 114:
+        return tuple(column for column in COLUMNS if column.key != "egress")
     return COLUMNS
 
 
-def cells(trial: Trial, shown: Sequence[Column], now: float, life: Sequence[int] = ()) -> list[list[Run]]:
-    """Return a trial's cells, one list of runs per column."""
-    return [_CELLS[column.key](trial, now, life) for column in shown]
+def cells(
+    trial: Trial,
+    shown: Sequence[Column],
+    now: float,
+    life: Sequence[int] = (),
+    tried: tuple[int, int] | None = None,
+) -> list[list[Run]]:
+    """Return a trial's cells, one list of runs per column. `tried` counts its hits and its denials."""
+    found = []
+    for column in shown:
+        if column.key in ("egress", "deny"):
+            found.append(_tried(trial, tried, denied=column.key == "deny"))
+        else:
+            found.append(_CELLS[column.key](trial, now, life))
+    return found
+
+
+def _tried(trial: Trial, tried: tuple[int, int] | None, *, denied: bool) -> list[Run]:
+    if trial.origin == "harbor":
+        return [("–", "muted")]
+    count = (tried or (0, 0))[denied]
+    return [(f"{count:,}", "muted" if not count else "bad bold" if denied else "")]
 
 
 def state_runs(trial: Trial) -> list[Run]:
@@ -166,8 +189,18 @@ def _graded(trial: Trial) -> str:
     return "passed" if trial.score >= 1.0 else "failed"
 
 
-def order(trials: Sequence[Trial], by: str, down: bool, now: float) -> list[Trial]:
-    """Return the trials sorted; without `by`, what needs attention first, newest first within."""
+def order(
+    trials: Sequence[Trial],
+    by: str,
+    down: bool,
+    now: float,
+    tried: Mapping[str, tuple[int, int]] | None = None,
+) -> list[Trial]:
+    """Return the trials sorted; without `by`, what needs attention first, newest first within.
+
+    `tried` has the hits and denials of each trial, by its path.
+    """
+    counts = tried or {}
     if not by:
         return sorted(
             trials,
@@ -181,6 +214,8 @@ def order(trials: Sequence[Trial], by: str, down: bool, now: float) -> list[Tria
         "score": lambda t: -1.0 if t.score is None else t.score,
         "tests": lambda t: -1 if t.tests_passed is None else t.tests_passed,
         "cause": lambda t: (t.cause or "~", t.certainty),
+        "egress": lambda t: counts.get(t.path, (0, 0))[0],
+        "deny": lambda t: counts.get(t.path, (0, 0))[1],
         "life": lambda t: t.last_activity or 0.0,
         "age": lambda t: t.age(now) or 0.0,
     }

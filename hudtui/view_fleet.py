@@ -71,7 +71,8 @@ class FleetView(HudView):
 
     def _cells(self, trial: Trial) -> list[list[Run]]:
         life = self._life.get(trial.path, ())
-        return cells(trial, self.table.columns, self.hud.clock(), tuple(life))
+        tried = self.hud.hits.counts.get(trial.path)
+        return cells(trial, self.table.columns, self.hud.clock(), tuple(life), tried)
 
     # ── what is shown ─────────────────────────────────────────────────────────────────────────
 
@@ -98,7 +99,7 @@ class FleetView(HudView):
             and (not self.only_marked or trial.path in self.table.marks)
             and (not self.filter_on or self._matches(values(trial, now)))
         ]
-        return order(chosen, *self.sort, now)
+        return order(chosen, *self.sort, now, self.hud.hits.counts)
 
     def update(self) -> None:
         """Fill the table again; the cursor stays on its cell."""

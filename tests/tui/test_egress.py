@@ -218,3 +218,13 @@ def test_the_columns_fit(width: int, one_cell: bool) -> None:
         shown = columns(width, grouped=grouped, one_cell=one_cell)
         gap = 2 if width >= 90 else 1
         assert sum(c.width for c in shown) + gap * (len(shown) - 1) <= max(width, 76)
+
+
+async def test_fleet_says_who_tried_and_was_denied(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        assert "EGRESS" in hud.screen
+        hud.app.fleet.sort_by("deny")
+        hud.app.fleet.sort_by("deny")
+        assert hud.listed[:3] in (["k3f9a1c", "e02b77a", "b71e0d4"], ["e02b77a", "k3f9a1c", "b71e0d4"])
+    async with cockpit(jobs, size=(80, 24)) as hud:
+        assert "DENY" not in hud.screen

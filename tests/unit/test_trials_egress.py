@@ -100,6 +100,7 @@ def test_a_reader_takes_in_only_what_is_new(tmp_path: Path) -> None:
     assert reader.scan(trials)
     assert [hit.ms for hit in reader.hits if hit.cell == "bbbbbbb"] == [9.0, 0.0]
     assert before != reader.hits, "what was handed out is never changed"
+    assert reader.counts == {str(one): (2, 0), str(two): (2, 0)}
     assert reader.scan(trials[:1])
     assert {hit.cell for hit in reader.hits} == {"aaaaaaa"}
 
