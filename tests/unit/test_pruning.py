@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from pathlib import Path
@@ -8,6 +9,8 @@ import msgspec
 import pytest
 
 from cell import pruning, trials
+from cell.commands import cleaning
+from cell.errors import UsageError
 from cell.trials import Trial
 
 OLD = time.time() - 86_400
@@ -86,3 +89,23 @@ def test_a_hard_link_counts_once(tmp_path: Path) -> None:
     alone = pruning.size(tmp_path)
     os.link(tmp_path / "one", tmp_path / "two")
     assert pruning.size(tmp_path) == alone > 0
+
+
+def gc(folder: Path, *, yes: bool) -> argparse.Namespace:
+    return argparse.Namespace(paths=[str(folder)], jobs_dir=str(folder), finished=False, yes=yes, json=False)
+
+
+def test_the_command_removes_nothing_unasked_and_says_what_it_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    dead = trial(tmp_path / "a__1", state="stale", alive=False)
+    monkeypatch.setattr(cleaning.cells, "known", lambda paths: [dead])
+    with pytest.raises(UsageError, match="--yes"):
+        cleaning.gc(gc(tmp_path, yes=False))
+    said = capsys.readouterr()
+    assert str(Path(dead.path, "cell", "root")) in said.out
+    assert "exports of images stay" in said.err
+    assert Path(dead.path, "cell", "root").is_dir()
+    assert cleaning.gc(gc(tmp_path, yes=True)) == 0
+    assert not Path(dead.path, "cell", "root").exists()
