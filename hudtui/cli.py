@@ -44,12 +44,15 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Open the cockpit; returns the exit status (2 when there is no terminal to show it on)."""
+    import os
     import sys
 
     asked = parser().parse_args(argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         sys.stderr.write("hudtui: needs a terminal; `cell ls --json` prints the same values\n")
         return 2
+    # Textual draws at most so often: half the wait for the echo of a key, and nothing where all is still.
+    os.environ.setdefault("TEXTUAL_FPS", "120")
     from hudtui import config
 
     try:
