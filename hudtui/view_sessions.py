@@ -65,7 +65,11 @@ class SessionsView(Attaching):
 
     def panes(self) -> list[Pane]:
         """List and terminal, or the tiles."""
-        return [*self.tiles.shown] if self.tiled and self.tiles.shown else [self.table, self.term, self.instructed]
+        return (
+            [*self.tiles.shown]
+            if self.tiled and self.tiles.shown
+            else [self.table, self.term, self.instructed]
+        )
 
     def trial(self) -> Trial | None:
         """The cell in scope, else the one whose session is chosen."""
