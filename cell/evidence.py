@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
 import posixpath
 import re
@@ -26,6 +27,7 @@ _FAN_MARK_ADD, _FAN_MARK_FILESYSTEM = 1, 0x100
 _FAN_OPEN = 0x20
 _EVENT = struct.Struct("=IBBHQii")
 _MOST_FILES = 200_000
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 # Where a changed file can act on a verifier that never names it.
 _SYSTEM = re.compile(
@@ -63,7 +65,7 @@ class ProgramWatch:
     """
 
     def __init__(self, diffs: Sequence[tuple[str, Path]], root: str) -> None:
-        self.why = ""
+        self.why = self._missed = ""
         self.view = 0
         self._paths = list(changed_programs(diffs))
         self._inodes: dict[int, str] = {}
@@ -73,7 +75,8 @@ class ProgramWatch:
             except OSError:
                 continue
         self._mounts = [root + mount for mount, _ in diffs]
-        self._seen, self._fd = dict[str, None](), -1
+        # by path, the views of those that opened it; 0 is one that had gone
+        self._seen, self._fd = dict[str, set[int]](), -1
 
     def __enter__(self) -> Self:
         if not self._inodes:
@@ -102,27 +105,35 @@ class ProgramWatch:
     @property
     def found(self) -> tuple[str, ...]:
         """One line for each changed program that the verifier ran or loaded."""
-        if self.why:
+        if why := self.why or self._missed:
             return tuple(
-                f"{path}: changed by the agent (whether it ran is not known: {self.why})"
-                for path in self._paths
+                f"{path}: changed by the agent (whether it ran is not known: {why})" for path in self._paths
             )
-        return tuple(f"{path}: changed by the agent, and used by the verifier" for path in self._seen)
+        # A process that has gone cannot be asked whose it was; the agent's own opens are no evidence, so
+        # only who lived and was a stranger is left out. Judged now: the first opens of a verifier may be
+        # read before anybody here knows its view.
+        return tuple(
+            f"{path}: changed by the agent, and used by the verifier"
+            for path, views in self._seen.items()
+            if views & {0, self.view}
+        )
 
     def _read(self) -> None:
-        while True:
+        # One event at a time: of several, the kernel drops one that it cannot open a descriptor for, unsaid.
+        failed = 0
+        while failed < _MOST_FILES:
             try:
-                data = os.read(self._fd, 1 << 16)
-            except (BlockingIOError, OSError):
+                data = os.read(self._fd, _EVENT.size)
+            except BlockingIOError:
                 return
-            at = 0
-            while at < len(data):
-                length, _, _, _, _, descriptor, pid = _EVENT.unpack_from(data, at)
-                at += length
-                if descriptor >= 0:
-                    path = self._inodes.get(os.fstat(descriptor).st_ino)
-                    os.close(descriptor)
-                    # a process that has gone cannot be asked whose it was; the agent's own opens are
-                    # no evidence, so only a living stranger is left out
-                    if path and kernel.namespace_of(pid, "mnt") in (0, self.view):
-                        self._seen[path] = None
+            except OSError as error:
+                failed += 1
+                if error.errno in _NO_ROOM:
+                    self._missed = os.strerror(error.errno)
+                continue  # what cannot be opened, as a device without a driver, is no program
+            _, _, _, _, _, descriptor, pid = _EVENT.unpack(data)
+            if descriptor >= 0:
+                path = self._inodes.get(os.fstat(descriptor).st_ino)
+                os.close(descriptor)
+                if path:
+                    self._seen.setdefault(path, set()).add(kernel.namespace_of(pid, "mnt"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +19,7 @@ from world import GOOD, LiveCell, until
 
 from cell import kernel, trials
 from cell.errors import Refused
+from cell.evidence import ProgramWatch
 
 from .bench import PROGRAMS, attack, linger
 
@@ -329,3 +333,36 @@ def test_122_an_unchanged_world_has_no_evidence(cell: LiveCell) -> None:
         cell.grade("#!/bin/sh\ncat /etc/hostname /app/work\necho 1 > /logs/verifier/reward.txt\n")["programs"]
         == []
     )
+
+
+@pytest.mark.parametrize("few", [False, True])
+async def test_122_what_is_used_first_or_among_much_is_not_missed(tmp_path: Path, few: bool) -> None:
+    """A verifier's first opens are read before its view is known, others only when it has ended."""
+    for name in ("cat", "last", "idle", "foreign"):
+        file = tmp_path / "usr/bin" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    many = [tmp_path / f"data{number}" for number in range(600)]
+    for file in many:
+        file.touch()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    watch = ProgramWatch([("/", tmp_path)], str(tmp_path))
+    with watch:
+        (tmp_path / "usr/bin/cat").read_bytes()
+        foreign = await asyncio.create_subprocess_exec(
+            "unshare", "-m", "sh", "-c", f"exec <{tmp_path}/usr/bin/foreign; echo; exec sleep 60",
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert foreign.stdout is not None
+        await foreign.stdout.readline()
+        await asyncio.sleep(0)  # the loop has read what there was
+        watch.view = kernel.namespace_of(os.getpid(), "mnt")
+        for file in (*many, tmp_path / "usr/bin/last"):
+            file.read_bytes()
+        if few:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    foreign.kill()
+    await foreign.wait()
+    named = [line.partition(":")[0] for line in watch.found]
+    assert named == ["/usr/bin/cat", "/usr/bin/last"], watch.found
