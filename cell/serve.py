@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import secrets
 import shutil
 import signal
@@ -280,4 +281,7 @@ def main(launcher: Launcher) -> int:
     except msgspec.DecodeError as error:
         _say({"error": f"what was said of the cell cannot be read: {error}", "kind": "harness"})
         return 3
+    # for the ways out; the launcher was started before, so what runs inside has the usual limit
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return uvloop.run(_main(spec, launcher))

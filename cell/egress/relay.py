@@ -145,7 +145,7 @@ class Pipe:
         elif hello.kind == "broken":
             self.cut("the TLS hello is malformed")
         elif hello.sni and wanted is not None and wanted.ip is None and not _same(hello.sni, wanted):
-            self.cut(f"TLS asks for {self.sni}, CONNECT named {wanted}")
+            self.cut(f"TLS asks for {self.sni}, the connection is to {wanted}")
         else:
             return True
         return False

@@ -421,7 +421,7 @@ async def test_tls_has_to_ask_for_the_host_that_was_connected_to(tmp_path: Path)
         assert [(end.sni.lower(), end.error) for end in w.cell.ends] == [
             ("ok.example", ""),
             ("ok.example", ""),
-            ("evil.example", "TLS asks for evil.example, CONNECT named ok.example"),
+            ("evil.example", "TLS asks for evil.example, the connection is to ok.example"),
         ]
 
 

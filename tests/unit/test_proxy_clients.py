@@ -185,7 +185,7 @@ async def test_https_goes_through_a_tunnel_unopened(tmp_path: Path) -> None:
             w, "-k", "--connect-to", f"no.example:443:ok.example:{port}", "https://no.example/"
         )
         assert status != 0
-        assert w.cell.ends[-1].error == "TLS asks for no.example, CONNECT named ok.example"
+        assert w.cell.ends[-1].error == "TLS asks for no.example, the connection is to ok.example"
         assert [(hit.method, hit.host, hit.path) for hit in w.cell.hits[:1]] == [
             ("CONNECT", "ok.example", "")
         ]
