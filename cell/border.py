@@ -81,6 +81,11 @@ class Border:
         """The phase now."""
         return self._phase()
 
+    def seal(self) -> None:
+        """Close the agent's way: it may go where an operator allows it from now on, and nowhere else."""
+        rules = self.rules["agent"]
+        rules.policy, rules.once = Policy("allowlist", (), rules.policy.where), []
+
     def verifier_is(self, child: Child | None) -> None:
         """Say which process the verifier's view belongs to; None when it has ended."""
         self._verifier = child

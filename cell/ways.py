@@ -152,7 +152,9 @@ class Ways:
             self._to_peers.append(way)
 
     def seal(self) -> None:
-        """Cut what the agent has open: its phase is over, and it may go nowhere by then."""
+        """Close the agent's way, and cut what it has open: its phase is over."""
+        if self._border is not None:
+            self._border.seal()
         phases: tuple[PhaseName, ...] = ("starting", "agent")
         for phase in phases:
             for way in (self._agent, self._caught):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cell import border, ways
+from cell import border, kernel, ways
 from cell.describe import PhaseSpec
 from cell.egress import peers as peer_ways
 from cell.peers import Peer
@@ -137,6 +138,38 @@ def test_g2_when_the_agent_phase_closes_its_open_connections_are_cut(make_cell: 
     assert "agent phase is over" in ends[0]["error"] and ends[0]["sent"] == 1
     one.close()
     server.close()
+
+
+def test_g2_a_sealed_agent_gets_nowhere_but_where_an_operator_lets_it(
+    make_cell: Maker, origin: Origin
+) -> None:
+    cell = make_cell(
+        agent_phase=phase("allowlist", "pkg.example"),
+        pins=(("pkg.example", "127.0.0.9"), ("also.example", "127.0.0.9")),
+    )
+    tries = f"""nohup sh -c 'while :; do for host in pkg also; do
+        curl -s -m 5 -o /dev/null -w "$host %{{http_code}}\\n" http://$host.example:{origin.port}/ >> /tmp/said
+        curl -s -m 5 --noproxy "*" -o /dev/null -w "$host-direct %{{http_code}}\\n" \
+            http://$host.example:{origin.port}/ >> /tmp/said
+        sleep 0.1; done; done' >/dev/null 2>&1 &"""
+    cell.inside(tries)
+
+    def said() -> str:
+        root = next(Path(f"/proc/{pid}/root") for pid in kernel.processes_in(cell.pid_namespace))
+        return (root / "tmp/said").read_text() if (root / "tmp/said").exists() else ""
+
+    assert until(lambda: "pkg 200" in said() and "pkg-direct 200" in said() and "also 403" in said())
+    cell.seal()
+    came = origin.came
+    seen = len(said())
+    assert until(lambda: "pkg 403" in said()[seen:] and "pkg-direct 000" in said()[seen:])
+    # what was under way when the phase closed may have come to its end
+    assert "200" not in said()[seen:].split("pkg 403", 1)[1]
+    reasons = {hit["reason"] for hit in hits(cell, host="pkg.example", allowed=False)}
+    assert reasons == {"denied: the agent phase is over"}
+    assert origin.came <= came + 1
+    cell.call("allow", principal="operator", host="also.example", phase="agent")
+    assert until(lambda: "also 200" in said()[seen:])
 
 
 VERIFIER = """#!/bin/sh
