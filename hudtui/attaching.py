@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
@@ -49,11 +50,15 @@ class Attaching(HudView):
 
     def held(self, trial: Trial, n: int) -> Held | None:
         """Return who has the keyboard of session `n`."""
+        return leases(self.log_of(trial).lines).get(n)
+
+    def log_of(self, trial: Trial) -> EventLog:
+        """Return the trial's journal, read on from where the last look ended."""
         path = Path(trial.path) / "cell/events.jsonl"
         if self._log is None or self._log.path != path:
             self._log = EventLog(path)
         self._log.refresh()
-        return leases(self._log.lines).get(n)
+        return self._log
 
     def held_words(self, trial: Trial, n: int) -> str:
         """Say who has the keyboard and since when; empty if nobody."""
@@ -117,6 +122,10 @@ class Attaching(HudView):
             self.hud.go(self.name_)
 
     async def _shell(self, trial: Trial, who: Who) -> None:
+        for _ in range(100):
+            if self.term.size:
+                break
+            await asyncio.sleep(0.01)  # the view came to the front just now and has no size yet
         cols, rows = self.term.room
         try:
             if (runtime := runtime_of(trial)) is None:
@@ -283,6 +292,6 @@ class Attaching(HudView):
 
 _SHELLS: dict[Who, str] = {
     "agent": "as the agent · its user, environment and way out",
-    "verifier": "as the verifier · sees /tests",
+    "verifier": "as the verifier · its user and environment",
     "root": "as root · every means inside the cell",
 }

@@ -132,7 +132,7 @@ class SessionsView(Attaching):
                 if (session := latest(read_sessions(Path(each.path), alive=each.alive))) is not None
             ]
         if self._read[0] is not trial:
-            found = read_sessions(Path(trial.path), alive=trial.alive)
+            found = read_sessions(Path(trial.path), alive=trial.alive, log=self.log_of(trial))
             self._read = (trial, [Row(trial, session) for session in found])
         return self._read[1]
 

@@ -228,6 +228,7 @@ async def test_a_shell_of_our_own_says_who_we_are(who: str, jobs: Path, cockpit:
     async with cockpit(jobs) as hud:
         await hud.press("s", *("j" * ["agent", "verifier", "root"].index(who)), "enter")
         assert hud.wire.asked[-1][2]["who"] == who
+        assert hud.wire.asked[-1][2]["size"] > (100, 20), "it begins with the size of the pane"
         assert f"YOUR SHELL in k3f9a1c as {who}" in hud.screen
         channel = hud.wire.channels[-1]
         assert channel.sizes[-1] == hud.app.sessions.term.room, "our own shell has our size"
