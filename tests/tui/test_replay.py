@@ -14,7 +14,11 @@ from cell.records import CellInfo, Identity, Limit, Namespace
 from hudtui.film import Film, Mark
 from hudtui.identity_doc import CAPABILITIES, capabilities, ruler
 from hudtui.replay_doc import mark_lines
+from hudtui.replay_pane import ReplayPane
 from hudtui.timeline import place, rows, words
+from hudtui.view_egress import EgressView
+from hudtui.view_identity import IdentityView
+from hudtui.view_replay import ReplayView
 from hudtui.what_if import edit, outcome
 from screenshots.invented import NOW, Cast, this_process, trial
 
@@ -300,3 +304,14 @@ def test_only_what_the_list_decided_is_decided_again() -> None:
     assert sorted(found.denied) == ["b.example:443", "bad host:443"]
     assert list(found.others) == ["a.b.example:443"]
     assert list(found.cut) == ["c.example:443"], "what another entry covers still passes"
+
+
+async def test_each_view_knows_its_name_and_its_panes(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        kinds = {"egress": EgressView, "identity": IdentityView, "replay": ReplayView}
+        for name, kind in kinds.items():
+            view = hud.app.views[name]
+            assert isinstance(view, kind)
+            assert view.panes()
+        assert isinstance(replay(hud).term, ReplayPane)
+        assert not replay(hud).term.turn(), "the view gives the turns, no timer of the pane"
