@@ -64,14 +64,16 @@ class SshChannel:
 
 
 async def _some(stream: asyncssh.SSHReader[bytes]) -> bytes:
+    import asyncssh
+
     while True:
         try:
             return await stream.read(1 << 16)
-        except (OSError, EOFError):
+        except asyncssh.DisconnectError:
             return b""
-        except Exception as error:  # noqa: BLE001 - asyncssh raises what is not data as plain exceptions
-            if type(error).__module__.startswith("asyncssh") and "Disconnect" not in type(error).__name__:
-                continue
+        except (asyncssh.BreakReceived, asyncssh.SignalReceived, asyncssh.TerminalSizeChanged):
+            continue  # asyncssh raises what is not data
+        except (OSError, EOFError, asyncssh.Error):
             return b""
 
 
