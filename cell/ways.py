@@ -16,7 +16,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from . import argv
 from .border import Border, Role
@@ -35,6 +35,8 @@ from .peers import Peer
 from .policy import Policy
 from .records import Ends, PhaseName
 from .sandbox import Sandbox
+
+_BACKLOG = 1024
 
 
 class Pinned(Dialer):
@@ -174,15 +176,16 @@ class Ways:
         way = Proxy(self._border.only_verifier(), self._dialer) if "verifier" in self._sockets else None
         try:
             if way is not None:
-                await way.serve(socket.socket(fileno=os.dup(self._sockets["verifier"].fileno())))
+                listener = self._sockets["verifier"]
+                _listen(listener)
+                await way.serve(socket.socket(fileno=os.dup(listener.fileno())))
             yield
         finally:
             self._border.verifier_is(None)
             if way is not None:
-                # to stop the listening itself, which our own descriptor keeps up
-                with suppress(OSError):
-                    self._sockets["verifier"].shutdown(socket.SHUT_RDWR)
+                self._sockets["verifier"].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
                 await way.close()
+                _listen_no_more(self._sockets["verifier"])
             for other in (self._agent, self._caught):
                 if other is not None:
                     other.cut("the verifier has ended", "verifier")
@@ -211,3 +214,28 @@ class Ways:
     def _asked(self, name: str, kind: str, client: tuple[str, int], datagram: bool, code: int) -> None:
         if self._border is not None:
             self._border.asked(name, kind, client, datagram=datagram, code=code)
+
+
+def _listen(listener: socket.socket) -> None:
+    """Have a bound socket listen, once more if need be.
+
+    What an earlier verification left in TIME_WAIT would refuse that for a minute, but for SO_REUSEADDR, then
+    and now. While a socket that only is bound has it, somebody else could bind the port as well: so it has
+    it only while it listens. Errors: HarnessError, should somebody have been that quick.
+    """
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        raise HarnessError(f"the verifier's way out cannot listen: {error.strerror}") from error
+
+
+def _listen_no_more(listener: socket.socket) -> None:
+    """Stop the listening itself, which our own descriptor keeps up.
+
+    Once and no more: uvloop does it, asyncio does not, and a second time would be taken for the two
+    directions of every connection to come (inet_shutdown in the kernel).
+    """
+    if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listener.shutdown(socket.SHUT_RD)

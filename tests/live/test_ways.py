@@ -14,7 +14,7 @@ from cell import border, kernel, ways
 from cell.describe import PhaseSpec
 from cell.egress import peers as peer_ways
 from cell.peers import Peer
-from tests.world import LiveCell, until
+from tests.world import LiveCell, tests, until
 
 pytestmark = pytest.mark.live
 Maker = Callable[..., LiveCell]
@@ -182,6 +182,7 @@ done
 until [ -e /tmp/tried ]; do sleep 0.1; done
 echo 1 > /logs/verifier/reward.txt
 """
+ONCE = b"curl -s -m 10 -o /dev/null -w '%%{http_code}\\n' http://v.example:%d/\n"
 # the agent's own, which waits for the verifier's way and tries it
 TRIES = """nohup python3 - >/tmp/said 2>&1 <<'P' &
 import socket, time, threading, http.server, os, socketserver
@@ -229,8 +230,18 @@ def test_n8_the_verifier_has_its_own_way_and_reaches_what_the_agent_serves(
     assert strangers, "the agent's try at the verifier's way is recorded"
     ours = [hit for hit in hits(cell, phase="verifier") if hit["way"] != "name" and hit not in strangers]
     assert {(hit["host"], hit["allowed"]) for hit in ours} == {("v.example", True), ("a.example", False)}
-    # and the port is nobody's afterwards, though nobody else can have it
-    assert cell.info["phase"] == "finished"
+    # and once more: the port was nobody's in between, though nobody else could have it
+    cell.call("keep", principal="operator")
+    again = cell.call(
+        "grade",
+        tests({"test.sh": b"#!/bin/sh\n" + ONCE % origin.port}),
+        principal="operator",
+        timeout=20,
+        env={},
+    )
+    assert again["output"].split() == ["200"]
+    refused = cell.call("fidelity", principal="viewer")
+    assert "127.0.0.1:3129" not in next(line["found"] for line in refused if line["name"] == "listeners")
 
 
 def test_n9_a_declared_peer_answers_by_its_name_and_nothing_else_of_the_machine(
