@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import __version__, argv, kernel
-from .errors import HarnessError
+from .errors import HarnessError, TaskError
 from .identity import Person
 from .peers import Peer
 from .policy import Policy, resolved
@@ -61,7 +61,7 @@ class Spec(Record, frozen=True, kw_only=True):
 
 
 def policies(spec: Spec) -> dict[Literal["agent", "verifier"], Policy]:
-    """Return what each phase may reach. Raises ValueError for what is understood by nobody."""
+    """Return what each phase may reach. Raises TaskError for what is not understood."""
     return {
         "agent": _policy(spec.agent_phase),
         "verifier": _policy(spec.verifier_phase),
@@ -70,7 +70,10 @@ def policies(spec: Spec) -> dict[Literal["agent", "verifier"], Policy]:
 
 def _policy(phase: PhaseSpec) -> Policy:
     entries = phase.allowed_hosts if phase.network_used == "allowlist" else ()
-    return resolved(phase.network_used, entries, phase.network_key)
+    try:
+        return resolved(phase.network_used, entries, phase.network_key)
+    except ValueError as error:
+        raise TaskError("", phase.network_key, str(error)) from None
 
 
 def info(

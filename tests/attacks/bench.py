@@ -105,3 +105,43 @@ def outside(name: str, *args: object) -> Any:
             env=dict(os.environ),
         )
     )
+
+
+def conversed(cell: LiveCell, *talks: list[Any]) -> list[dict[str, str]]:
+    """What came of each conversation (programs/converse.py), in a row, by one process of the agent's."""
+    return list(attack(cell, "converse", json.dumps(talks)))
+
+
+def answered(talk: dict[str, str]) -> int:
+    """The status of the first answer of a conversation; 0 when there was none."""
+    return int(talk["got"].split(" ", 2)[1]) if talk["got"].startswith("HTTP/1.") else 0
+
+
+def to_proxy(*steps: object, port: int = 3128) -> list[Any]:
+    return ["127.0.0.1", port, *steps]
+
+
+def get(host: str = "example.com", path: str = "/", more: str = "Connection: close\r\n") -> str:
+    """A request as an origin has it."""
+    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"
+
+
+def asking(authority: str, path: str = "/") -> list[Any]:
+    """A request through the proxy, and its answer."""
+    return to_proxy(
+        f"GET http://{authority}{path} HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"
+    )
+
+
+def connecting(authority: str, *steps: object, missing: bool = False) -> list[Any]:
+    """A tunnel through the proxy, and a request in it. Its port is 80 unless it is given, or `missing`."""
+    bare = authority.rpartition("]")[2]
+    if ":" not in bare and not missing:
+        authority += ":80"
+    head = f"CONNECT {authority} HTTP/1.1\r\nHost: example.com\r\n\r\n"
+    return to_proxy(head, {"until": "\r\n\r\n"}, *(steps or (get(),)))
+
+
+def direct(host: str, port: int, *steps: object) -> list[Any]:
+    """A request by no proxy."""
+    return [host, port, *(steps or (get(host),))]
