@@ -105,6 +105,9 @@ def parser() -> argparse.ArgumentParser:
         help="no transparent way: only programs that heed proxy variables get out",
     )
     run.add_argument(
+        "--tls-only", action="store_true", help="cut what is not TLS on port 443, where no name would be seen"
+    )
+    run.add_argument(
         "--unsandboxed", action="store_true", help="DANGER: run on this machine itself, without a sandbox"
     )
 

@@ -36,7 +36,8 @@ class Spec(Record, frozen=True, kw_only=True):
 
     `image_root` is the exported file system of an image; None composes a system root. `unowned_sec`
     is how long the cell lives when no runner drives it. `pins` are addresses that the operator gave for
-    names; `proxy_only` leaves out the transparent way.
+    names; `proxy_only` leaves out the transparent way, `tls_only` admits
+    nothing but TLS on port 443.
     """
 
     cell: str
@@ -57,6 +58,7 @@ class Spec(Record, frozen=True, kw_only=True):
     unowned_sec: float = 3600.0
     peers: tuple[Peer, ...] = ()
     proxy_only: bool = False
+    tls_only: bool = False
     pins: tuple[tuple[str, str], ...] = ()
 
 

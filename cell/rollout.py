@@ -41,6 +41,7 @@ class Settings:
     peers: tuple[Peer, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
     proxy_only: bool = False
+    tls_only: bool = False
     keep: str = "never"
     sandboxed: bool = True
     unowned_sec: float = 3600.0
@@ -247,6 +248,7 @@ class Rollout:
             peers=(*peers.load(task.path), *self.settings.peers),
             pins=self.settings.pins,
             proxy_only=self.settings.proxy_only,
+            tls_only=self.settings.tls_only,
         )
 
 

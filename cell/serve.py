@@ -127,6 +127,7 @@ class Cell:
                 describe.policies(self.spec),
                 self.spec.peers,
                 proxy_only=self.spec.proxy_only,
+                tls_only=self.spec.tls_only,
                 pins=dict(self.spec.pins),
             )
         except OSError as error:

@@ -175,6 +175,7 @@ class EgressLog:
             status=event.status,
             pid=event.pid,
             command=plain(event.command, limit=400),
+            open=event.way != "name",  # a question has its answer at once
         )
 
 

@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager
 from . import argv
 from .border import Border, Role
 from .child import Child
+from .egress.context import Limits
 from .egress.dial import Dialer, Found
 from .egress.names import NameServer
 from .egress.owner import Owners
@@ -61,10 +62,11 @@ class Ways:
         sockets: dict[str, socket.socket],
         peers: tuple[tuple[Peer, str], ...],
         dialer: Dialer,
+        limits: Limits,
     ) -> None:
         self.ends = ends
         self.peers = peers
-        self._sockets, self._dialer = sockets, dialer
+        self._sockets, self._dialer, self._limits = sockets, dialer, limits
         self._roles = {"agent"} if "way" in sockets else set()
         self._roles |= {"verifier"} if "verifier" in sockets else set()
         self._border: Border | None = None
@@ -82,9 +84,11 @@ class Ways:
         peers: tuple[Peer, ...] = (),
         *,
         proxy_only: bool = False,
+        tls_only: bool = False,
         pins: Mapping[str, str] | None = None,
     ) -> Ways:
-        """Make the ends inside. `pins` are addresses for names, as the operator gave them.
+        """Make the ends inside. `pins` are addresses for names, as the operator gave them; `tls_only`
+        admits nothing but TLS on port 443.
 
         Errors: OSError, HarnessError.
         """
@@ -114,7 +118,8 @@ class Ways:
             resolver="nameserver 127.0.0.1" if facts["transparent"] else "",
             refused=tuple(facts["refused"]),
         )
-        return cls(ends, sockets, placed, Pinned(pins or {}))
+        limits = Limits(plain_on_443=not tls_only)
+        return cls(ends, sockets, placed, Pinned(pins or {}), limits)
 
     def environment(self, role: Role) -> dict[str, str]:
         """Return the proxy variables of a role's processes; none where it has no way out."""
@@ -136,10 +141,10 @@ class Ways:
 
     async def serve(self, border: Border) -> None:
         """Accept from now on, all but on the verifier's way (promise N7)."""
-        self._border, self._agent = border, Proxy(border, self._dialer)
+        self._border, self._agent = border, Proxy(border, self._dialer, self._limits)
         names = Pool()
         if self.ends.transparent:
-            self._caught = Transparent(border, self._dialer, names, self._agent.client)
+            self._caught = Transparent(border, self._dialer, names, self._agent.client, self._limits)
             for label in ("way", "way6"):
                 if label in self._sockets:
                     await self._caught.serve(self._sockets.pop(label))
@@ -173,7 +178,11 @@ class Ways:
         """
         if self._border is None:
             raise HarnessError("the ways out are not served")
-        way = Proxy(self._border.only_verifier(), self._dialer) if "verifier" in self._sockets else None
+        way = (
+            Proxy(self._border.only_verifier(), self._dialer, self._limits)
+            if "verifier" in self._sockets
+            else None
+        )
         try:
             if way is not None:
                 listener = self._sockets["verifier"]

@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
             peers=from_options(args.peer),
             pins=_pins(args.resolve),
             proxy_only=args.proxy_only,
+            tls_only=args.tls_only,
             keep=args.keep,
             sandboxed=not args.unsandboxed,
             tell=lambda line: say(f"cell: {line}", file=sys.stderr),

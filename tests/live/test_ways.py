@@ -262,6 +262,25 @@ def test_n9_a_declared_peer_answers_by_its_name_and_nothing_else_of_the_machine(
     other.server.close()
 
 
+@pytest.mark.parametrize("only", [False, True])
+def test_what_is_not_tls_on_443_is_let_pass_or_cut(make_cell: Maker, only: bool) -> None:
+    with socket.create_server(("127.0.0.10", 443)) as server:
+        server.settimeout(10)
+        cell = make_cell(agent_phase=phase("public"), pins=(("pkg.example", "127.0.0.10"),), tls_only=only)
+        said = cell.inside(
+            'nohup python3 -c \'import socket; s = socket.create_connection(("pkg.example", 443), 5);'
+            ' s.sendall(b"not a hello\\n"); s.settimeout(5); print(s.recv(9))\' > /tmp/said 2>&1 & echo $!'
+        )
+        assert said.strip().isdigit()
+        one, _ = server.accept()
+        with one:
+            one.settimeout(10)
+            # what is refused is held back: nothing of it arrives
+            assert one.recv(99) == (b"" if only else b"not a hello\n")
+        ends = until(lambda: cell.events("egress-end"))
+        assert ("not TLS" in ends[0]["error"]) == only
+
+
 def test_n11_when_the_serving_process_dies_nothing_answers_any_more(make_cell: Maker, origin: Origin) -> None:
     cell = make_cell(agent_phase=phase("public"), pins=(("pkg.example", "127.0.0.9"),))
     url = f"http://pkg.example:{origin.port}/"
