@@ -27,7 +27,12 @@ demo: setup  ## run the example tasks as real cells, then open the cockpit on th
 test: setup  ## all tests, the live ones with root
 	@$(if $(ROOT),echo "test: the live tests make real cells and need root: sudo",:)
 	@$(if $(CELL_MUST_WORK),$(ROOT) tools/images)
-	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider $(ARGS)
+	@status=0; \
+	echo "── unit tests and the cockpit's, side by side"; \
+	$(ROOT) $(BIN)/python -m pytest -q -p no:cacheprovider -n auto tests/unit tests/tui $(ARGS) || status=1; \
+	echo "── real cells, one after the other"; \
+	$(ROOT) $(BIN)/python -m pytest -p no:cacheprovider tests/live tests/attacks $(ARGS) || status=1; \
+	exit $$status
 
 check: setup  ## format, lint, types, import layers, unit tests; under a minute
 	@status=0; \
