@@ -116,8 +116,13 @@ def take(buffer: bytearray, scanned: int, *, request: bool) -> tuple[bytes | Non
     if len(buffer) > LONGEST:
         raise Bad(431 if request else 502, f"the head is longer than {LONGEST} bytes")
     _check(buffer, max(0, scanned - 2), status=400 if request else 502)
-    if request and scanned < 9000 and buffer and b"\n" not in buffer and not _BEGINNING.fullmatch(buffer):
-        raise Bad(400, "this is not HTTP")
+    if request and buffer:
+        # What begins otherwise may never end, and is not waited for.
+        line = buffer.find(b"\r\n")
+        if line < 0 and scanned < 9000 and not _BEGINNING.fullmatch(buffer):
+            raise Bad(400, "this is not HTTP")
+        if line >= 0 and scanned < line + 2 and not _REQUEST.fullmatch(buffer, 0, line):
+            raise Bad(400, "this is not HTTP")
     return None, len(buffer)
 
 

@@ -239,7 +239,19 @@ def test_requests_that_go_nowhere(request_line: bytes, status: int) -> None:
 
 @pytest.mark.parametrize(
     "beginning",
-    [b"\x16\x03\x01", b"\x05\x01\x00", b"\0", b" GET", b"{", b"A" * 40, b"GET /\n", b"a\0", "ü".encode()],
+    [
+        b"\x16\x03\x01",
+        b"\x05\x01\x00",
+        b"\0",
+        b" GET",
+        b"{",
+        b"A" * 40,
+        b"GET /\n",
+        b"a\0",
+        "ü".encode(),
+        b"SSH-2.0-x\r\n",
+        b"EHLO a\r\nA: b\r\n",
+    ],
 )
 def test_garbage_is_refused_before_it_ends(beginning: bytes) -> None:  # 73
     assert sent_to_client(conversation().from_client(beginning)).startswith(b"HTTP/1.1 400 ")
