@@ -76,9 +76,16 @@ ROWS: dict[int, str] = {
     88: "headers of one hop, in both directions",
     91: "a stream of gigabytes down and up",
     93: "a hundred requests at once",
+    # addresses
+    94: "an allowed name that leads to the substrate or a private network",
+    96: "an allowed name that leads to metadata services, multicast, hidden IPv4 addresses",
+    97: "a name that leads elsewhere the second time",
+    99: "a redirect to a denied host",
     # phases and grading
+    100: "the agent uses the verifier's way out while it verifies",
+    101: "each phase's own list, and the reverse",
     102: "rewards, conftest.py, sitecustomize, plugins and PATH shims planted",
-    103: "a verifier that crashes, is late, misses a tool",
+    103: "a verifier that crashes, is late, misses a tool, is denied a host",
     104: "daemons, ports, shared memory, cron for the next rollout",
     105: "grade in the agent phase; grade twice",
     118: "/proc/N/{root,environ,fd,mem} of the verifier",
