@@ -187,9 +187,12 @@ class _Caught(asyncio.Protocol):
         """Reset what has not become a pipe; an error of ours is raised where the loop reports it."""
         if self.pipe is None:
             self._reset()
-            if self.decision is not None and not self.hit:
-                self._record(self.decision)  # cut while its name was looked up
-            self._ended(error=self.why or "the cell failed")
+            try:
+                if self.decision is not None and not self.hit:
+                    self._record(self.decision)  # cut while its name was looked up
+            finally:
+                # also where nothing can be recorded: `close` waits for each to have left
+                self._ended(error=self.why or "the cell failed")
         if not task.cancelled():
             task.result()
 
