@@ -101,7 +101,7 @@ ROWS: dict[int, str] = {
     # control and failure
     112: "every method, by every principal, in every phase",
     114: "a connection from inside the sandbox with uid 0",
-    116: "the holder or the serving process killed, the record's disk filled",
+    116: "the holder or the serving process killed, the record's disk filled, while it gets out",
     117: "bubblewrap missing or old, no user namespaces, /proc masked",
 }
 
