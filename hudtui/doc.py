@@ -87,6 +87,8 @@ def _words(text: str) -> list[str]:
 class Doc(ScrollView, can_focus=True, inherit_bindings=False):
     """Shows lines. With `wrapped` they are broken to the width, else they scroll sideways."""
 
+    titled = ("", "")
+    """What the border says; see `views.titled`."""
     COMPONENT_CLASSES = {"doc--cursor", "doc--match"}  # noqa: RUF012
     cursor: reactive[int] = reactive(0, repaint=False)
 

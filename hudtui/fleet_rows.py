@@ -31,10 +31,10 @@ BARS = "▁▂▃▄▅▆▇█"
 COLUMNS: tuple[Column, ...] = (
     Column("state", "ST", 3),
     Column("cell", "CELL", 8),
-    Column("task", "TASK", 14, grow=2),
-    Column("agent", "AGENT", 12),
+    Column("task", "TASK", 16, grow=3),
+    Column("agent", "AGENT", 11),
     Column("score", "SCORE", 6, right=True),
-    Column("tests", "TESTS", 7, right=True),
+    Column("tests", "TESTS", 5, right=True),
     Column("cause", "CAUSE", 16, grow=1),
     Column("egress", "EGRESS", 6, right=True),
     Column("deny", "DENY", 4, right=True),

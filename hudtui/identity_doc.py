@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from cell.fidelity import Check
@@ -104,12 +105,21 @@ def _fidelity(checks: Sequence[Check] | None) -> list[Line]:
     found = [line(("Fidelity", "head"), said if wrong else (f"   all {len(checks)} as they should be", "ok"))]
     for each in sorted(checks, key=lambda each: each.ok):
         runs: list[Run | str] = [("  ✓ ", "ok") if each.ok else ("  × ", "bad")]
-        runs += [f"{plain(each.name, limit=28):<29}", (f"{plain(each.phase, limit=8):<9} ", "muted")]
-        runs.append((plain(each.found, limit=300), "muted" if each.ok else ""))
+        runs += [f"{plain(each.name, limit=34):<35}", (f"{plain(each.phase, limit=8):<9} ", "muted")]
+        runs.append((_found(each.found), "muted" if each.ok else ""))
         if not each.ok:
             runs.append((f"   should be {plain(each.wanted, limit=300)}", "warn"))
-        found.append(line(*runs, hang=4))
+        found.append(line(*runs, hang=48))
     return found
+
+
+def _found(text: str) -> str:
+    """Say in words what a look came to: `!13` is an error number, lists are lists of words."""
+    if text.startswith("!") and text[1:].isdigit():
+        return f"refused: {os.strerror(int(text[1:]))}"
+    for sign in "[]'":
+        text = text.replace(sign, "")
+    return plain(text, limit=300) or "none"
 
 
 def _missing(trial: Trial) -> list[Line]:

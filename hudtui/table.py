@@ -40,6 +40,8 @@ class Group(NamedTuple):
 class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     """Rows of `T` under a fixed heading. `cells(row, now)` says what stands in each column."""
 
+    titled = ("", "")
+    """What the border says; see `views.titled`."""
     COMPONENT_CLASSES = {"table--cursor"}  # noqa: RUF012
     cursor: reactive[int] = reactive(0, repaint=False)
 

@@ -28,6 +28,8 @@ _BUDGET = 0.010
 class TerminalPane(Widget, can_focus=True):
     """Shows one session, live or finished, from its first byte."""
 
+    titled = ("", "")
+    """What the border says; see `views.titled`."""
     following: reactive[bool] = reactive(True)
 
     class Changed(Message):
@@ -137,7 +139,7 @@ class TerminalPane(Widget, can_focus=True):
             if not feed.behind or time.monotonic() > end:
                 break
         if worked:
-            self._settle(changed=True)
+            self._settle()
         return worked
 
     @property
@@ -164,21 +166,20 @@ class TerminalPane(Widget, can_focus=True):
         height = max(1, self.content_size.height)
         engine.scroll_to(None if self.following else min(self._top, engine.history))
         dirty = engine.dirty()
-        moved = self._cursor != (cursor := engine.cursor())
-        self._cursor = cursor
+        before, self._cursor = self._cursor, engine.cursor()
         for y, row in dirty.items():
             self._rows[y] = row
             self._drawn.pop(y, None)
         if self.following:
-            before, self._top = self._top, self._end()
-            changed = changed or before != self._top
-        if len(dirty) > height // 2 or moved or (changed and not dirty):
-            self._drawn = {y: strip for y, strip in self._drawn.items() if y not in dirty}
+            top, self._top = self._top, self._end()
+            changed = changed or top != self._top
+        touched = {*dirty} | {c.y for c in (before, self._cursor) if c is not None and before != self._cursor}
+        if changed or len(touched) > height // 2:
             self.refresh()
-        elif dirty:
-            skip = self._skip
-            width = self.size.width
-            self.refresh(*(Region(0, y - skip, width, 1) for y in dirty if 0 <= y - skip < height))
+        elif touched:
+            # a key is answered by one row or two: to draw the others as well is what would take the time
+            skip, width = self._skip, self.content_size.width
+            self.refresh(*(Region(0, y - skip, width, 1) for y in touched if 0 <= y - skip < height))
         self.post_message(self.Changed(self))
 
     @property
@@ -224,22 +225,35 @@ class TerminalPane(Widget, can_focus=True):
         self._drawn = {}
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row of the viewport."""
+        """Draw one row of the viewport; beyond the end of a smaller terminal is its edge, then nothing."""
         width = self.content_size.width
-        if self.engine is None:
+        engine = self.engine
+        if engine is None:
             return Strip.blank(width, self.rich_style)
         place = y + self._skip
-        row = self._rows.get(place) if place < self.engine.rows else None
+        edge = engine.cols - self._left  # where the terminal's right edge is in the pane
+        row = self._rows.get(place) if place < engine.rows else None
         if row is None:
-            return Strip.blank(width, self.rich_style)
+            below = place == engine.rows and not self._fits and self._top + y == self.total
+            return self._beyond("╌" * min(edge, width) + "╯" * (edge < width) if below else "", width)
         strip = self._drawn.get(place)
         if strip is None or strip.cell_length != width:
             whole = Strip([Segment(text, style) for text, style in row])
-            strip = whole.crop(self._left, self._left + width).adjust_cell_length(width)
-            strip = self._drawn[place] = strip.apply_style(self.rich_style)
+            strip = whole.crop(self._left, self._left + width)
+            if edge < width and not self._fits:
+                strip = strip.adjust_cell_length(edge).apply_style(self.rich_style)
+                strip = Strip.join([strip, self._beyond("╎", width - edge)])
+            else:
+                strip = strip.adjust_cell_length(width).apply_style(self.rich_style)
+            self._drawn[place] = strip
         if self._cursor is not None and self._cursor.y == place:
             return _with_cursor(strip, self._cursor.x - self._left, width)
         return strip
+
+    def _beyond(self, edge: str, width: int) -> Strip:
+        """Return what stands where no cell of the terminal is."""
+        dim = self.rich_style + Style(dim=True)
+        return Strip([Segment(edge, dim)]).adjust_cell_length(width, self.rich_style)
 
 
 def _printed(row: Row) -> bool:

@@ -13,11 +13,13 @@ from cell.filters import FilterError, Values, parse
 from cell.plain import plain
 from cell.trials import Trial
 from cell.trials_egress import Hit, HostSum, by_host, values
+from hudtui.beside import BesidePane
 from hudtui.doc import Doc, Line, line
 from hudtui.egress_doc import hit_lines, host_lines, missing
 from hudtui.egress_rows import cells, columns, order_hits, order_hosts
 from hudtui.look import Run
-from hudtui.screens import DocScreen, MenuScreen
+from hudtui.screens import DocScreen
+from hudtui.sorting import ask_sort
 from hudtui.table import Column, Table
 from hudtui.view_replay import ReplayView
 from hudtui.views import HudView, Pane, titled
@@ -38,12 +40,15 @@ class EgressView(HudView):
         """Table over document."""
         with Container(id="egress-body"):
             yield Table[Row](self._columns, self._cells, _key, id="egress-table")
-            yield Doc(id="egress-doc")
+            with Container(id="egress-side", classes="box"):
+                yield Doc(id="egress-doc")
+                yield BesidePane(self.hud.engine, fps=self.hud.fps, id="egress-term")
 
     def on_mount(self) -> None:
         """Begin with every hit, at the last one."""
         self.table: Table[Row] = self.query_one("#egress-table", Table)
         self.doc = self.query_one("#egress-doc", Doc)
+        self.term = self.query_one("#egress-term", BesidePane)
         self.filter_text = ""
         self.filter_on = True
         self.only_denied = False
@@ -56,15 +61,12 @@ class EgressView(HudView):
         self._seen: dict[int, tuple[Hit, Values]] = {}
 
     def panes(self) -> list[Pane]:
-        """Table and document."""
-        return [self.table, self.doc]
+        """Table, document, terminal."""
+        return [self.table, self.doc, self.term]
 
     def trial(self) -> Trial | None:
         """The cell in scope, else the one of the chosen hit."""
-        row = self.table.current
-        path = row.trial if isinstance(row, Hit) else None
-        found = (trial for trial in self.hud.snapshot.trials if trial.path == path)
-        return self.hud.scoped or next(found, None)
+        return self.hud.scoped or self._of(self.table.current)
 
     def _columns(self, width: int) -> tuple[Column, ...]:
         return columns(width, grouped=self.grouped, one_cell=self.hud.scope is not None)
@@ -150,6 +152,15 @@ class EgressView(HudView):
         elif self.doc.display:
             self.doc.show(self._lines(row))
             titled(self.doc, _name(row))
+        self.term.show_trial(self._of(row), str(row.session) if isinstance(row, Hit) else "")
+
+    def leave(self) -> None:
+        """Stop reading what nobody looks at."""
+        self.term.show_trial(None)
+
+    def _of(self, row: Row | None) -> Trial | None:
+        path = row.trial if isinstance(row, Hit) else None
+        return next((trial for trial in self.hud.snapshot.trials if trial.path == path), None)
 
     def _lines(self, row: Row) -> list[Line]:
         if isinstance(row, HostSum):
@@ -204,7 +215,7 @@ class EgressView(HudView):
     def sort_by(self, column: str) -> None:
         """Sort by a column; the same again turns the direction."""
         by, down = self.sort
-        self.sort = (column, not down if by == column else False)
+        self.sort = (column, bool(column) and by == column and not down)
         self.update()
 
     def act_open(self) -> None:
@@ -277,19 +288,8 @@ class EgressView(HudView):
 
     def act_sort(self) -> None:
         """Choose the column to sort by."""
-        by, down = self.sort
-        options = [("", "most denied first" if self.grouped else "as they came")]
-        sign = " ▼" if down else " ▲"
-        options += [(c.key, c.title.capitalize() + sign * (c.key == by)) for c in self.table.columns]
-
-        def chosen(name: str | None) -> None:
-            if name == "":
-                self.sort = ("", False)
-                self.update()
-            elif name is not None:
-                self.sort_by(name)
-
-        self.app.push_screen(MenuScreen("Sort", options, at=by), chosen)
+        words = "most denied first" if self.grouped else "as they came"
+        ask_sort(self.app, self.table.columns, self.sort, words, self.sort_by)
 
     def act_raw(self) -> None:
         """Show the record as `cell egress --json` prints it."""

@@ -12,17 +12,16 @@ from textual.timer import Timer
 
 from cell.filters import FilterError, parse
 from cell.trials import Trial
-from cell.trials_sessions import read_sessions
+from hudtui.beside import BesidePane
 from hudtui.chrome import Bar
 from hudtui.doc import Doc
 from hudtui.fleet_rows import GROUPS, cells, columns, event_runs, grouped, job_line, order, values
 from hudtui.look import Run
-from hudtui.screens import DocScreen, MenuScreen
-from hudtui.selecting import SelectingPane
+from hudtui.screens import DocScreen
+from hudtui.sorting import ask_sort
 from hudtui.table import Group, Table
 from hudtui.verdict_doc import file_lines, verdict_lines
 from hudtui.views import HudView, Pane, titled
-from hudtui.watching import latest, session_name, state_words
 
 _SETTLE = 0.12
 """Seconds that the cursor rests before the side panes read what it is on."""
@@ -38,7 +37,7 @@ class FleetView(HudView):
         with Container(id="fleet-body"):
             yield Table[Trial](columns, self._cells, lambda trial: trial.path, id="fleet-table")
             with Container(id="fleet-side", classes="box"):
-                yield SelectingPane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
+                yield BesidePane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
                 yield Doc(id="fleet-doc")
         yield Bar(id="fleet-events")
 
@@ -46,7 +45,7 @@ class FleetView(HudView):
         """Begin with no filter."""
         self.table: Table[Trial] = self.query_one("#fleet-table", Table)
         self.doc = self.query_one("#fleet-doc", Doc)
-        self.term = self.query_one("#fleet-term", SelectingPane)
+        self.term = self.query_one("#fleet-term", BesidePane)
         self.strip = self.query_one("#fleet-events", Bar)
         self.filter_text = ""
         self.filter_on = True
@@ -153,17 +152,14 @@ class FleetView(HudView):
             return
         if trial is None:
             self.doc.show([])
-            self.term.watch_session(None)
+            self.term.show_trial(None)
             titled(self.doc, "")
             return
         lines = verdict_lines(trial, self.hud.clock(), brief=True)
-        self.doc.show(lines, keep=self.doc.border_title == f"{trial.id} {trial.task}")
+        self.doc.show(lines, keep=self.doc.titled[0] == f"{trial.id} {trial.task}")
         titled(self.doc, f"{trial.id} {trial.task}")
-        if self.term.display:
-            session = latest(read_sessions(Path(trial.path), alive=trial.alive))
-            self.term.watch_session(session)
-            name = f" · {session_name(session)}" if session else " · nothing was recorded"
-            titled(self.term, f"{trial.id} {trial.task}{name}", state_words(self.term, session))
+        self.set_class(trial.alive, "alive")
+        self.term.show_trial(trial)
 
     def on_table_moved(self, event: Table.Moved) -> None:
         """The side panes follow."""
@@ -216,7 +212,7 @@ class FleetView(HudView):
     def sort_by(self, column: str) -> None:
         """Sort by a column; the same again turns the direction."""
         by, down = self.sort
-        self.sort = (column, not down if by == column else False)
+        self.sort = (column, bool(column) and by == column and not down)
         self.update()
 
     def act_open(self) -> None:
@@ -277,20 +273,7 @@ class FleetView(HudView):
 
     def act_sort(self) -> None:
         """Choose the column to sort by."""
-        by, down = self.sort
-        options = [("", "what needs attention first")]
-        for column in self.table.columns:
-            sign = (" ▼" if down else " ▲") if column.key == by else ""
-            options.append((column.key, column.title.capitalize() + sign))
-
-        def chosen(name: str | None) -> None:
-            if name == "":
-                self.sort = ("", False)
-                self.update()
-            elif name is not None:
-                self.sort_by(name)
-
-        self.app.push_screen(MenuScreen("Sort", options, at=by), chosen)
+        ask_sort(self.app, self.table.columns, self.sort, "what needs attention first", self.sort_by)
 
     def act_mark(self) -> None:
         """Mark the cell and go on to the next."""

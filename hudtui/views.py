@@ -147,6 +147,8 @@ class HudView(Container):
 
 
 def titled(pane: Pane, title: str, below: str = "") -> None:
-    """Write on a pane's border. Square brackets are text here, not markup."""
-    pane.border_title = title.replace("[", r"\[")
-    pane.border_subtitle = below.replace("[", r"\[")
+    """Write on a pane's border, if that is news: to write is to draw the whole pane again."""
+    if pane.titled != (title, below):
+        pane.titled = (title, below)
+        pane.border_title = title.replace("[", r"\[")  # square brackets are text here, not markup
+        pane.border_subtitle = below.replace("[", r"\[")

@@ -1,77 +1,97 @@
-"""Draw the pictures again: SVG always, PNG beside it where a Chromium is installed."""
+"""Draw the pictures again, SVG always, PNG beside it where a Chromium is installed.
+
+As root with bubblewrap: from cells that run while they are drawn; that run, and a recording of the cockpit
+on it, is kept as well (`hudtui --demo` shows it). Elsewhere: the pictures of finished cells, from that
+recorded job.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from hudtui.app import HudApp
-from hudtui.wire import Ending
-from screenshots.invented import NOW, build
+from hudtui.wire_ssh import SshWire
+from screenshots.stage import DEMO, Stage, can_run, keep, stage
+from screenshots.tour import tour
 
 SIZES = ((80, 24), (120, 40), (200, 60))
-SHOTS = {
-    "fleet": ("j", "j", "j"),
-    "sessions": ("w",),
-    "attached": ("a",),
-    "tiles": ("w", "T"),
-    "commands": ("enter", "3", "k"),
-    "verdict": ("j", "j", "j", "enter"),
-    "egress": ("4", "exclamation_mark", "k", "k", "exclamation_mark"),
-    "egress-hosts": ("4", "o"),
-    "what-if": ("4", "exclamation_mark", "G", "e"),
-    "identity": ("j", "j", "j", "enter", "5"),
-    "replay": ("j", "j", "j", "enter", "7", *"nnnnnn"),
-    "help": ("question_mark",),
+HERE = Path(__file__).parent
+WHO = "ada@desk"
+
+
+class Shot(NamedTuple):
+    """A picture: the task under the cursor, the keys pressed, seconds to let the cells work before."""
+
+    task: str
+    keys: tuple[str, ...]
+    wait: float = 0.0
+
+
+LIVE = {
+    "fleet": Shot("sum-fails", (), 7.0),
+    "sessions": Shot("sum-fails", ("w",)),
+    "attached": Shot("installs-allowed", ("a",), 1.0),
+    "tiles": Shot("", ("2", "0", "T"), 1.5),
+    "egress": Shot("installs-allowed", ("4", "0", "exclamation_mark", "g", "exclamation_mark"), 1.0),
+    "identity": Shot("installs-allowed", ("enter", "5", "i"), 2.5),
+}
+DONE = {
+    "commands": Shot("sum-fails", ("enter", "3", "k")),
+    "egress-hosts": Shot("", ("4", "0", "o")),
+    "what-if": Shot("", ("4", "0", "exclamation_mark", "G", "e")),
+    "verdict": Shot("sum-fails", ("enter",)),
+    "replay": Shot("installs-allowed", ("enter", "7", *"nnnnn")),
+    "help": Shot("sum-fails", ("question_mark",)),
 }
 
 
-class Still:
-    """A wire to invented cells: it takes the keyboard, and nothing is ever printed."""
-
-    async def call(self, *_: object, **__: object) -> None:
-        """Do nothing."""
-
-    async def attach(self, *_: object, **__: object) -> Still:
-        """Attach to nothing."""
-        return self
-
-    shell = attach
-
-    async def read(self) -> bytes:
-        """Wait for ever."""
-        await asyncio.Event().wait()
-        return b""
-
-    async def ended(self) -> Ending:
-        """Never."""
-        return Ending(0)
-
-    def write(self, data: bytes) -> None:
-        """Take keys."""
-
-    def resize(self, cols: int, rows: int) -> None:
-        """Take a size."""
-
-    def close(self) -> None:
-        """Hang up."""
-
-
-async def draw(jobs: Path, size: tuple[int, int], keys: tuple[str, ...]) -> str:
-    """Return the cockpit as SVG after these keys."""
-    app = HudApp([jobs], clock=lambda: NOW, poll=0, fps=0, wire=Still(), who="ada@desk")
+async def draw(jobs: Path, size: tuple[int, int], shot: Shot, *, live: bool) -> str:
+    """Return the cockpit as SVG after these keys. Live is now; a recorded job is looked at as it ended."""
+    ended = max((p.stat().st_mtime if live else _ended(p) for p in jobs.glob("*/*/result.json")), default=0.0)
+    app = HudApp(
+        [jobs],
+        clock=time.time if live else lambda: ended + 90,
+        poll=0.5 if live else 0,
+        fps=20 if live else 0,
+        wire=SshWire(),
+        who=WHO,
+    )
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        for key in keys:
+        found = [trial for trial in app.snapshot.trials if trial.task == shot.task and trial.alive >= live]
+        if found:
+            app.fleet.table.show(app.fleet.table.entries, keep=_chosen(found))
+            app.fleet.update()
+        for key in shot.keys[:1] if live else ():
+            await asyncio.sleep(shot.wait)
             await pilot.press(key)
-        await pilot.pause()
+        for key in shot.keys[1:] if live else shot.keys:
+            await pilot.press(key)
+        await pilot.pause(shot.wait)
         return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="hudtui"))
+
+
+def _chosen(trials: list) -> str:  # type: ignore[type-arg]
+    """Prefer the trial that somebody reached into."""
+    return max(trials, key=lambda one: (one.alive, one.activity)).path
+
+
+def _ended(result: Path) -> float:
+    import datetime
+    import json
+
+    text = json.loads(result.read_text()).get("finished_at") or ""
+    return datetime.datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def png(svg: Path) -> None:
@@ -92,20 +112,43 @@ def png(svg: Path) -> None:
         )
 
 
+def pictures(shots: dict[str, Shot], jobs: Path, out: Path, only: Collection[str], *, live: bool) -> None:
+    """Draw each at every size."""
+    for name, shot in shots.items():
+        if only and name not in only:
+            continue
+        for width, height in SIZES:
+            target = out / f"{name}_{width}x{height}.svg"
+            target.write_text(asyncio.run(draw(jobs, (width, height), shot, live=live)))
+            png(target)
+            sys.stdout.write(f"{target.name}\n")
+            sys.stdout.flush()
+
+
 def main(out: Path, only: Collection[str] = ()) -> None:
     """Draw every view, or `only` these, at every size into `out`."""
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = Path(folder) / "jobs"
-        build(jobs)
-        for width, height in SIZES:
-            for name, keys in SHOTS.items():
-                if only and name not in only:
-                    continue
-                target = out / f"{name}_{width}x{height}.svg"
-                target.write_text(asyncio.run(draw(jobs, (width, height), keys)))
-                png(target)
-                sys.stdout.write(f"{target}\n")
+    if only and not set(only) & {*LIVE, "demo"}:
+        pictures(DONE, DEMO, out, only, live=False)
+    elif can_run():
+        with tempfile.TemporaryDirectory() as folder, stage(Path(folder)) as acted:
+            on_stage(acted, out, only)
+        pictures(DONE, DEMO, out, only, live=False)
+    else:
+        sys.stdout.write(
+            "live cells need root and bubblewrap: only the pictures of recorded ones are drawn\n"
+        )
+        pictures(DONE, DEMO, out, only, live=False)
+
+
+def on_stage(acted: Stage, out: Path, only: Collection[str]) -> None:
+    """What needs living cells, and the recorded job that they become."""
+    (out / "cockpit.cast").write_text(tour(acted))
+    pictures(LIVE, acted.jobs, out, only, live=True)
+    acted.curtain()
+    size = keep(acted.jobs)
+    sys.stdout.write(f"{DEMO}: {size} bytes\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent, sys.argv[2:])
+    os.environ.setdefault("LANG", "C.UTF-8")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE, sys.argv[2:])
