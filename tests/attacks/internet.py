@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import ipaddress
+import json
 import os
 import socket
 import struct
@@ -181,6 +182,18 @@ class Internet:
     def substrate(self, make: Callable[[], T]) -> T:
         """The same in the substrate, from where a cell's serving process dials."""
         return self.within(self._holders[0].pid, make)
+
+    def beyond(self, make: Callable[[], T]) -> T:
+        """The same where everybody else is."""
+        return self.within(self._holders[1].pid, make)
+
+    def tell(self, program: str, *args: object) -> Any:
+        """What a program of `programs/` tells that is run on the substrate, outside of every cell."""
+        folder = Path(__file__).parent / "programs"
+        command = ["python3", "-I", str(folder / "alone.py"), str(folder / f"{program}.py"), *map(str, args)]
+        done = subprocess.run(self.argv(*command), capture_output=True, timeout=60)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
 
     def argv(self, *command: str) -> list[str]:
         """The argv of a command on the substrate."""

@@ -20,6 +20,7 @@ ROWS: dict[int, str] = {
     11: "mknod a device and open it",
     14: "read the harness's session keyring",
     15: "io_uring, and a socket of AF_VSOCK",
+    17: "a fork bomb, an allocation of 100 GB (a disk that is filled is 116)",
     18: "kill -9 1 and kill -9 -1",
     19: "chown and setuid to any id of the image",
     20: "a set-uid program of the image",
@@ -36,13 +37,19 @@ ROWS: dict[int, str] = {
     34: "a result file that is a FIFO, a device, a terabyte, a million names",
     123: "modules, NSS libraries and codecs planted for the harness's interpreter",
     124: "pkill and kill -9 -1, as root and as the agent's user",
-    # network, for the mode no-network
+    # network, in every mode
     35: "interfaces, routes and listeners",
     36: "a loopback service of the substrate",
     37: "the control channel, by every kind of socket",
     39: "UDP, ICMP, SCTP and raw IP to any address",
+    40: "a name that is a message",
+    41: "the metadata service of a cloud, directly",
+    42: "a client that knows of no proxy",
+    44: "the ports of the ways out bound first, by any option",
     45: "nft redirect, an address more, lo down",
     46: "AF_PACKET while the verifier runs",
+    48: "a declared peer, and what is beside it",
+    49: "a call as the first thing of a session",
     # host matching
     50: "a name that ends like an allowed one",
     51: "a name that begins like an allowed one",
@@ -106,6 +113,5 @@ ROWS: dict[int, str] = {
 }
 
 OPEN: dict[int, str] = {
-    17: "limits are not enforced yet",
     26: "waits for the comparison with a plain container",
 }

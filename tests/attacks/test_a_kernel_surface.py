@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from world import GOOD, LiveCell, until
 
+from cell import kernel
 from cell.errors import HarnessError, Refused
+from cell.machine import probe
+from cell.records import Limit
 
 from .bench import PROGRAMS, attack, init_of, joined, outside, unhindered
 
@@ -236,6 +239,39 @@ def test_015_no_io_uring_and_no_vsock(standing: LiveCell) -> None:
     assert [control[what] for what in ("io_uring_setup", "vsock")] == ["ok"] * 2, (
         "control: this kernel has both"
     )
+
+
+@pytest.mark.skipif(
+    "memory" not in probe(Path(), lambda _bwrap: "").cgroups_writable,
+    reason="no control group may be made on this machine: a cell says that it does not enforce limits",
+)
+def test_017_a_bomb_and_a_hog_are_stopped_and_the_harness_answers(make_cell: Callable[..., LiveCell]) -> None:
+    limits = {"pids": "100", "memory_mb": "300", "storage_mb": "100"}
+    cell = make_cell(
+        limits=tuple(Limit(name=name, value=value, enforced=False) for name, value in limits.items())
+    )
+    told = {one["name"]: one for one in cell.info["identity"]["limits"]}
+    assert {name: one["enforced"] for name, one in told.items()} == {
+        "pids": True,
+        "memory_mb": True,
+        "storage_mb": False,
+    }
+    assert told["storage_mb"]["why"], "what is not enforced is said, and why"
+    few = "for n in $(seq 40); do sleep 30 & done; true"
+    cell.inside(few)
+    assert len(kernel.processes_in(cell.pid_namespace)) > 40, "control: some may be had"
+    allocate = "python3 -c 'data = bytearray(%d); data[::4096] = data[::4096]; print(len(data))'"
+    assert cell.inside(allocate % (100 << 20)) == f"{100 << 20}\n", "control: some may be had"
+    for size in (100 << 30, 1 << 30):
+        done = cell.ssh(allocate % size)
+        assert (done.returncode != 0, done.stdout) == (True, ""), done
+    bomb = "import os, time\nwhile True:\n try: os.fork()\n except OSError: time.sleep(.01)"
+    cell.inside(f'nohup python3 -c "{bomb}" >/dev/null 2>&1 &')
+    assert until(lambda: len(kernel.processes_in(cell.pid_namespace)) >= 95), "the bomb has what there is"
+    assert cell.call("status", principal="operator")["phase"] == "agent"
+    assert len(kernel.processes_in(cell.pid_namespace)) <= 100
+    assert cell.seal() is not False
+    assert cell.call("status", principal="operator")["phase"] == "sealed"
 
 
 def test_018_pid_1_is_immune_and_a_dead_sandbox_is_said(make_cell: Callable[..., LiveCell]) -> None:

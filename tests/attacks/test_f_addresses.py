@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import subprocess
 from collections.abc import Callable
 
 import pytest
 from world import LiveCell
 
-from .bench import PROGRAMS, answered, asking, connecting, conversed, direct
+from .bench import answered, asking, connecting, conversed, direct
 from .internet import NIC, NIC_6, PUBLIC, Audit, Internet
 
 pytestmark = pytest.mark.live
@@ -69,12 +68,8 @@ def led_inside(worlds: Worlds, internet: Internet, places: dict[str, str]) -> No
         assert len(internet.near.came) == near, internet.near.came[near:]
     # the control: from the substrate they can be reached, so it was the vetting that did it
     aims = [["tcp", place, 80] for place in places if not place.startswith(SILENT) and place != "::"]
-    said = subprocess.run(
-        internet.argv("python3", "-I", str(PROGRAMS / "alone.py"), str(PROGRAMS / "calls_out.py"), json.dumps(aims)),
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    reached = dict(json.loads(said.stdout))
-    assert {place for place, answer in reached.items() if answer != "hello"} == set(), (reached, said.stderr)
+    reached = dict(internet.tell("calls_out", json.dumps(aims)))
+    assert {place for place, answer in reached.items() if answer != "hello"} == set(), reached
 
 
 def test_094_names_that_lead_inside(worlds: Worlds, internet: Internet) -> None:
