@@ -93,7 +93,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("left", ("left",), "left", "to the left", _SIDEWAYS, palette=False),
     Action("right", ("right",), "right", "to the right", _SIDEWAYS, palette=False),
     Action("follow", ("F",), "follow", "stay at the end of what is printed", _SESSIONS, 3),
-    Action("tiles", ("T",), "tiles", "several terminals at once, on a wide screen", _SESSIONS, 4),
+    Action("tiles", ("T",), "tiles", "several terminals at once", _SESSIONS, 4),
     Action("follow", ("F",), "follow", "stay at the last hit", _EGRESS, 6),
     Action("pane_next", ("tab",), "pane", "the next pane", footer=0, palette=False),
     Action("pane_previous", ("shift+tab",), "pane back", "the pane before", palette=False),
@@ -136,6 +136,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy", ("c",), "copy", "the cell's id; again: the path of its folder", footer=10),
     Action("copy", ("c",), "copy", "everything that is shown here", _DETAIL, 6),
     Action("replay", ("t",), "terminal", "the terminal at that moment", _EGRESS, 2),
+    Action("replay", ("t",), "replay", "the terminal when the command began", _COMMANDS, 3),
     Action("what_if", ("e",), "what if", "another allowlist: which recorded denials would pass", _EGRESS, 7),
     # reaching into a cell
     Action(
@@ -146,7 +147,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("shell", ("s",), "shell", "a shell of your own: as agent, verifier or root"),
     Action("pause", ("p",), "pause", "the agent waits, or goes on"),
     Action("keep", ("H",), "keep", "keep a cell beyond its end, or release it"),
-    Action("grade", ("r",), "grade", "grade now; what else is asked says what is missing"),
+    Action("grade", ("r",), "grade", "grade now, again, or ten times"),
     Action(
         "finish",
         ("E",),
@@ -158,7 +159,14 @@ ACTIONS: tuple[Action, ...] = (
     # while attached: the key after the prefix
     Action("detach", ("d", "f12"), "detach", "give the keyboard back (F12 alone does it too)", _ATTACHED, 1),
     Action("unlist", ("z",), "list", "the list of sessions beside it, and back", _ATTACHED, 2),
-    Action("scroll", ("left_square_bracket",), "scroll", "scroll back; esc returns to typing", _ATTACHED, 3),
+    Action(
+        "scroll",
+        ("left_square_bracket",),
+        "scroll",
+        "scroll back; v marks a line, y copies, esc returns to typing",
+        _ATTACHED,
+        3,
+    ),
     Action("session_next", ("n",), "next session", "attach to the next one", _ATTACHED, 4),
     Action("session_previous", ("p",), "session before", "attach to the one before", _ATTACHED),
     Action("take_size", ("r",), "take my size", "give the session the size of this pane", _ATTACHED, 5),

@@ -11,6 +11,7 @@ from cell.trials import Trial
 from cell.trials_events import EventLog
 from cell.trials_sessions import Session
 from hudtui.actions import find, shown
+from hudtui.copying import CopyingPane
 from hudtui.doc import line
 from hudtui.driven import DrivenPane
 from hudtui.fleet_rows import ago
@@ -35,11 +36,13 @@ class Attached(NamedTuple):
 class Attaching(HudView):
     """`term` is the pane that can be driven."""
 
-    term: DrivenPane
+    term: CopyingPane
     attached: Attached | None = None
     told = ""
     """How the last attachment ended, shown until another session is looked at."""
     _log: EventLog | None = None
+    _size_of_theirs: tuple[int, int] | None = None
+    """The size that the agent gave its session, while we have given it ours."""
 
     @property
     def operating(self) -> Operating:
@@ -139,6 +142,8 @@ class Attaching(HudView):
 
     def _begin(self, attached: Attached, channel: Channel) -> None:
         self._to_the_front(attached.trial)
+        if self.attached is not None:
+            self._give_size_back(self.attached)
         self.attached, self.told = attached, ""
         self.set_class(True, "attached")
         for who, name in _FRAME.items():
@@ -158,6 +163,7 @@ class Attaching(HudView):
                 self.term.set_class(False, name)
         if attached is None:
             return
+        self._give_size_back(attached)
         if attached.own:
             self.term.watch_session(None)
         self.hud.look()
@@ -200,7 +206,7 @@ class Attaching(HudView):
         if self.term.prefixed:
             return title, f"{prefix} · d detach · z list · [ scroll · r my size · n p sessions · ? keys"
         if self.term.scrolling:
-            return title, "scrolling · j k g G · esc back to typing"
+            return title, "scrolling · j k g G · v marks · y copies · esc back to typing"
         size = f"{self.term.engine.cols}×{self.term.engine.rows}" if self.term.engine else ""
         human = trial.agent == "human"
         parts = [
@@ -234,7 +240,7 @@ class Attaching(HudView):
 
     def act_scroll(self) -> None:
         """Scroll and copy; esc goes back to typing."""
-        self.term.scrolling = True
+        self.term.begin_scroll()
         self.retitle()
 
     def act_unlist(self) -> None:
@@ -259,6 +265,8 @@ class Attaching(HudView):
         trial, session = self.attached.trial, self.attached.session
         if not refusal(trial, "attach"):
             cols, rows = self.term.room
+            if self._size_of_theirs is None and self.term.engine is not None:
+                self._size_of_theirs = self.term.engine.cols, self.term.engine.rows
             self.operating.ask_cell(
                 trial,
                 "resize",
@@ -266,6 +274,16 @@ class Attaching(HudView):
                 session=session.n,
                 cols=cols,
                 rows=rows,
+            )
+
+    def _give_size_back(self, attached: Attached) -> None:
+        """Whoever leaves a session gives it the size that its program had chosen."""
+        size, self._size_of_theirs = self._size_of_theirs, None
+        if size is not None and not attached.own and not refusal(attached.trial, "attach"):
+            cols, rows = size
+            said = f"detached from session {attached.session.n}: it is {cols}×{rows} again"
+            self.operating.ask_cell(
+                attached.trial, "resize", said, session=attached.session.n, cols=cols, rows=rows
             )
 
     def act_session_next(self, step: int = 1) -> None:

@@ -22,17 +22,6 @@ from hudtui.wire import Channel, Ending
 _SOON = 0.008
 """Seconds between two looks at a recording that is told to grow."""
 
-_SCROLL = {
-    "k": -1,
-    "up": -1,
-    "j": 1,
-    "down": 1,
-    "ctrl+u": -12,
-    "ctrl+d": 12,
-    "pageup": -24,
-    "pagedown": 24,
-}
-
 
 class ChannelFeed:
     """What a channel prints, for a shell of our own."""
@@ -212,16 +201,9 @@ class DrivenPane(SelectingPane):
             self.channel.write(data)
 
     def _scroll_key(self, key: str) -> None:
-        if key in _SCROLL:
-            self.move(_SCROLL[key])
-        elif key in ("g", "home"):
-            self.move_to(0)
-        elif key in ("G", "end"):
-            self.move_to(-1)
-        elif key in ("escape", "q", "enter"):
-            self.scrolling = False
-            self.follow(True)
-        self.post_message(self.Changed(self))
+        """Do what a key means while scrolling; here any of them ends it."""
+        self.scrolling = False
+        self.follow(True)
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste goes in as one, bracketed where the program asked for it."""

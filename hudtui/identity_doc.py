@@ -77,10 +77,16 @@ def capabilities(mask: str) -> list[str] | None:
     ]
 
 
-def identity_lines(trial: Trial, info: CellInfo | None, checks: Sequence[Check] | None = None) -> list[Line]:
+def identity_lines(
+    trial: Trial,
+    info: CellInfo | None,
+    checks: Sequence[Check] | None = None,
+    *,
+    inside: bool = True,
+) -> list[Line]:
     """Return the document of a cell; `info` is None where there is no readable cell.json.
 
-    `checks` are what a look from inside found, None when nobody has looked.
+    `checks` are what a look from inside found, None when nobody has looked; left out where not `inside`.
     """
     if info is None:
         return _missing(trial)
@@ -94,29 +100,45 @@ def identity_lines(trial: Trial, info: CellInfo | None, checks: Sequence[Check] 
     found += [line(("  ▲ ", "warn"), plain(note, limit=600), hang=4) for note in notes]
     if not notes:
         found.append(line(("  none: the world is what the task declares", "muted")))
-    return [*found, line(), *_fidelity(checks)]
+    return [*found, line(), *fidelity_lines(checks)] if inside else found
 
 
-def _fidelity(checks: Sequence[Check] | None) -> list[Line]:
+def fidelity_lines(checks: Sequence[Check] | None) -> list[Line]:
+    """Say what a look from inside found, what is wrong first; the same in both phases is said once."""
     if checks is None:
         return [line(("Fidelity", "head")), line("  not run; press ", ("i", "primary"))]
-    wrong = [each for each in checks if not each.ok]
-    said: Run = (f"   {len(wrong)} of {len(checks)} are not as they should be", "bad bold")
-    found = [line(("Fidelity", "head"), said if wrong else (f"   all {len(checks)} as they should be", "ok"))]
-    for each in sorted(checks, key=lambda each: each.ok):
-        runs: list[Run | str] = [("  ✓ ", "ok") if each.ok else ("  × ", "bad")]
-        runs += [f"{plain(each.name, limit=34):<35}", (f"{plain(each.phase, limit=8):<9} ", "muted")]
-        runs.append((_found(each.found), "muted" if each.ok else ""))
-        if not each.ok:
-            runs.append((f"   should be {plain(each.wanted, limit=300)}", "warn"))
-        found.append(line(*runs, hang=48))
+    role = "ok" if all(each.ok for each in checks) else "bad bold"
+    found = [line(("Fidelity", "head"), (f"   {fidelity_words(checks)}", role))]
+    phases: dict[tuple[str, str, str, bool], list[str]] = {}
+    for each in checks:
+        phases.setdefault((each.name, each.found, each.wanted, each.ok), []).append(each.phase)
+    for (name, saw, wanted, ok), where in sorted(phases.items(), key=lambda one: one[0][3]):
+        runs: list[Run | str] = [("  ✓ ", "ok") if ok else ("  × ", "bad")]
+        about = plain(where[0], limit=8) if len(where) == 1 else "both"
+        runs += [f"{plain(name, limit=34):<35}", (f"{about:<9} ", "muted")]
+        runs.append((_found(saw), "muted" if ok else ""))
+        if not ok:
+            runs.append((f"   should be {plain(wanted, limit=300)}", "warn"))
+        found.append(line(*runs, hang=49))
     return found
+
+
+def fidelity_words(checks: Sequence[Check] | None) -> str:
+    """Say in one line what a look from inside came to."""
+    if checks is None:
+        return "nobody has looked · i looks"
+    wrong = sum(not each.ok for each in checks)
+    return (
+        f"{wrong} of {len(checks)} are not as they should be"
+        if wrong
+        else f"all {len(checks)} are as they should be"
+    )
 
 
 def _found(text: str) -> str:
     """Say in words what a look came to: `!13` is an error number, lists are lists of words."""
     if text.startswith("!") and text[1:].isdigit():
-        return f"refused: {os.strerror(int(text[1:]))}"
+        return "not there" if text == "!2" else f"refused: {os.strerror(int(text[1:])).lower()}"
     for sign in "[]'":
         text = text.replace(sign, "")
     return plain(text, limit=300) or "none"

@@ -35,7 +35,7 @@ class Navigating(Looking):
         """Open the prompt over the footer."""
         self.query_one("#footer", Bar).display = False
         sign = self.query_one("#prompt-sign", Bar)
-        sign.show([(":" if asked == "command" else "/", "primary bold")])
+        sign.show([({"command": ":", "confirm": "?"}.get(asked, "/"), "primary bold")])
         sign.display = True
         self.prompt.ask(asked, value)
 

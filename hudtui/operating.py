@@ -15,7 +15,8 @@ from cell.records import PhaseName
 from cell.trials import Trial
 from cell.trials_files import inner, load_object
 from hudtui.navigation import Navigating
-from hudtui.screens import MenuScreen
+from hudtui.screens import DocScreen, MenuScreen
+from hudtui.spread import TIMES, grade_often, spread_lines
 from hudtui.starting import start_cell, start_run
 from hudtui.wire import Wire, WireError
 from hudtui.wire_ssh import SshWire
@@ -154,19 +155,27 @@ class Operating(Navigating):
         options = (
             ("now", f"now{' · ' + reason.removeprefix('grade: ') if reason else ''}"),
             ("again", "again · a kept cell only: a fresh verification of the same world"),
-            ("ten", "×10 · not in this version: `cell grade` ten times, by hand"),
-            ("changed", "with one thing changed · not in this version"),
+            ("ten", "×10 · ten fresh verifications, and how far they lie apart"),
         )
         self.choose(f"Grade {trial.id}", options, partial(self._grade, trial))
 
     def _grade(self, trial: Trial, how: str) -> None:
-        if how in ("now", "again"):
-            if how == "again" and not trial.kept:
-                self.flash(f"grade: {trial.id} is not kept; H keeps a running cell")
-            elif not self.refused(trial, "grade"):
-                self.flash(start_cell(["grade", trial.path], Path(trial.path).parent.parent))
+        if how != "now" and not trial.kept:
+            self.flash(f"grade: {trial.id} is not kept; H keeps a running cell")
+        elif self.refused(trial, "grade"):
+            pass
+        elif how == "ten":
+            self.run_worker(self._grade_often(trial), group=f"grade {trial.path}", exclusive=True)
         else:
-            self.flash("grade: that is not in this version")
+            self.flash(start_cell(["grade", trial.path], Path(trial.path).parent.parent))
+
+    async def _grade_often(self, trial: Trial) -> None:
+        def said(done: int) -> None:
+            self.flash(f"{trial.id}: graded {done} of {TIMES} times …")
+
+        results = await grade_often(trial.path, said)
+        self.look()
+        self.push_screen(DocScreen(f"{trial.id} graded {TIMES} times", spread_lines(results), wrapped=True))
 
     def choose(self, title: str, options: Sequence[tuple[str, str]], then: Callable[[str], object]) -> None:
         """Open a menu and do `then` with what was chosen."""

@@ -11,7 +11,7 @@ Asked = Literal["filter", "search", "command", "confirm"]
 
 _HINTS: dict[Asked, str] = {
     "filter": "words, field~text, field:word, score<1; space is and, | or, ! not",
-    "search": "find a text",
+    "search": "find a text · then n and N go on",
     "command": "a view, an action, run TASK, theme NAME, q",
     "confirm": "type the number and enter",
 }

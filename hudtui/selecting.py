@@ -144,7 +144,7 @@ class SelectingPane(TerminalPane):
         if self.sought:
             spans += _places(strip.text, self.sought)
         for left, right in spans:
-            strip = _reversed(strip, left, min(right, strip.cell_length))
+            strip = reversed_strip(strip, left, min(right, strip.cell_length))
         return strip
 
 
@@ -160,7 +160,8 @@ def _places(text: str, sought: str) -> list[tuple[int, int]]:
     return found
 
 
-def _reversed(strip: Strip, left: int, right: int) -> Strip:
+def reversed_strip(strip: Strip, left: int, right: int) -> Strip:
+    """Return the strip with these cells marked."""
     if not 0 <= left < right:
         return strip
     middle = strip.crop(left, right)

@@ -15,6 +15,8 @@ from hudtui.views import titled
 from hudtui.watching import session_name, state_words
 
 LARGE, SMALL = 4, 6
+_WIDE, _LOW = 110, 8
+"""Columns for two beside each other; rows that one needs at the least."""
 _CALM = 12.0
 """Pictures a second of the tiles: four of them are drawn where one is read."""
 
@@ -41,16 +43,28 @@ class Tiles(Container):
         self.show_none()
 
     @property
+    def room(self) -> tuple[int, int]:
+        """How many large and how many small ones the screen has room for; a narrow one: a column."""
+        width, height = self.app.size
+        if width < _WIDE:
+            return max(1, min(LARGE, (height - 3) // _LOW)), 0
+        return LARGE, SMALL
+
+    @property
     def shown(self) -> list[SelectingPane]:
         """The panes that show a session."""
         return [pane for pane in (*self.large, *self.small) if pane.session is not None]
 
     def show_sessions(self, sessions: Sequence[tuple[Trial, Session]]) -> None:
         """Show these; a session stays in its pane as long as it is among them."""
-        order = sorted(sessions, key=lambda one: not one[1].running)[: LARGE + SMALL]
+        large, small = self.room
+        order = sorted(sessions, key=lambda one: not one[1].running)[: large + small]
         self.trials = {session.path: trial for trial, session in order}
         wanted = {session.path: session for _, session in order}
-        panes = [*self.large, *self.small]
+        panes = [*self.large[:large], *self.small[:small]]
+        for pane in (*self.large[large:], *self.small[small:]):
+            pane.set_class(True, "hidden")
+            pane.watch_session(None)
         kept = {pane.session.path for pane in panes if pane.session and pane.session.path in wanted}
         fresh = iter([session for session in wanted.values() if session.path not in kept])
         for pane in panes:

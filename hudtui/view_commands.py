@@ -19,6 +19,7 @@ from hudtui.fleet_rows import clock, duration
 from hudtui.look import Run
 from hudtui.screens import DocScreen
 from hudtui.table import Column, Table
+from hudtui.view_replay import ReplayView
 from hudtui.views import HudView, Pane, titled
 
 _COLUMNS = (
@@ -119,6 +120,14 @@ class CommandsView(HudView):
             if row is not None:
                 self.hud.sessions.choose_session(row.n)
 
+    def act_replay(self) -> None:
+        """Show the terminal at the moment the command began."""
+        trial, row, view = self.trial(), self.table.current, self.hud.views["replay"]
+        if trial is not None and row is not None and row.t and isinstance(view, ReplayView):
+            view.show_moment(trial.path, row.n, row.t)
+        else:
+            self.hud.flash("no moment is known of this command")
+
     def act_raw(self) -> None:
         """Show the row as values."""
         if (row := self.table.current) is not None:
@@ -134,7 +143,7 @@ class CommandsView(HudView):
 
     def act_search(self) -> None:
         """Ask what to find."""
-        self.hud.ask("search")
+        self.hud.ask("search", self._sought)
 
     def act_match_next(self) -> None:
         """Go to the next command with it."""

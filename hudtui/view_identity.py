@@ -7,49 +7,57 @@ from typing import cast
 
 import msgspec
 from textual.app import ComposeResult
+from textual.containers import Container
 
 from cell.fidelity import Check
 from cell.records import CellInfo
 from cell.trials import Trial
 from cell.trials_files import load_record, stamp
 from hudtui.doc import Doc
-from hudtui.identity_doc import cells_lines, identity_lines
+from hudtui.identity_doc import cells_lines, fidelity_lines, fidelity_words, identity_lines
 from hudtui.operating import Operating, refusal, runtime_of
 from hudtui.views import HudView, Pane, titled
 from hudtui.wire import WireError
 
 
 class IdentityView(HudView):
-    """One document."""
+    """One document; on a wide screen what was found from inside stands beside it."""
 
     name_ = "identity"
 
     def compose(self) -> ComposeResult:
         """The document."""
-        yield Doc(id="identity-doc")
+        with Container(id="identity-body"):
+            yield Doc(id="identity-doc")
+            yield Doc(id="identity-checks")
 
     def on_mount(self) -> None:
         """Nothing was read yet."""
         self.doc = self.query_one("#identity-doc", Doc)
+        self.beside = self.query_one("#identity-checks", Doc)
         self._about: str | None = None
         self._checks: dict[str, list[Check]] = {}
         self._read: dict[str, tuple[tuple[int, int, int], CellInfo | None]] = {}
 
     def panes(self) -> list[Pane]:
-        """The document."""
-        return [self.doc]
+        """The documents."""
+        return [self.doc, self.beside]
 
     def update(self) -> None:
         """Show the record as it is now; the reader stays where he is."""
         trial = self.hud.scoped
         about = trial.path if trial else ""
         keep, self._about = about == self._about, about
+        self.beside.set_class(trial is None, "hidden")
         if trial is None:
             every = [(each, self._info(each)) for each in self.hud.snapshot.trials]
             self.doc.show(cells_lines(every), keep=keep)
             titled(self.doc, "Identity", "1 Fleet, then enter on a cell")
             return
-        self.doc.show(identity_lines(trial, self._info(trial), self._checks.get(trial.path)), keep=keep)
+        checks, wide = self._checks.get(trial.path), self.beside.display
+        self.doc.show(identity_lines(trial, self._info(trial), checks, inside=not wide), keep=keep)
+        self.beside.show(fidelity_lines(checks)[1:] if wide else [], keep=keep)
+        titled(self.beside, "Fidelity · looked at from inside", fidelity_words(checks))
         titled(self.doc, f"Identity · {trial.id} {trial.task}", "cell/cell.json")
 
     def _info(self, trial: Trial) -> CellInfo | None:
@@ -103,13 +111,10 @@ class IdentityView(HudView):
             self.hud.flash(f"fidelity: {error}")
             return
         self._checks[trial.path] = checks
-        wrong = sum(not each.ok for each in checks)
-        self.hud.flash(
-            f"{trial.id}: {wrong} of {len(checks)} are not as they should be"
-            if wrong
-            else f"{trial.id}: all {len(checks)} are as they should be"
-        )
+        self.hud.flash(f"{trial.id}: {fidelity_words(checks)}")
         self.update()
+        if self.beside.display:
+            return
         at = next((n for n, each in enumerate(self.doc.lines) if each.text.startswith("Fidelity")), 0)
         self.doc.move_to(-1)
         self.doc.move_to(at)

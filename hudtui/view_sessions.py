@@ -14,6 +14,7 @@ from cell.trials import Trial
 from cell.trials_files import load_object, read_regular
 from cell.trials_sessions import Session, read_sessions
 from hudtui.attaching import Attaching
+from hudtui.copying import CopyingPane
 from hudtui.doc import Doc, line
 from hudtui.driven import DrivenPane
 from hudtui.fleet_rows import clock
@@ -26,7 +27,6 @@ from hudtui.views import Pane, titled
 from hudtui.watching import latest, session_name, state_words
 
 _ALL_CELLS = 40
-_ROOM_FOR_TILES = 110
 
 
 def instruction(trial: Path) -> str:
@@ -48,14 +48,14 @@ class SessionsView(Attaching):
         with Container(id="sessions-body"):
             yield Table[Row](columns, self._cells, lambda row: row.session.path, id="sessions-table")
             with Container(id="sessions-seat", classes="box"):
-                yield DrivenPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
+                yield CopyingPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
                 yield Doc(wrapped=True, id="sessions-task")
         yield Tiles(self.hud.engine, fps=self.hud.fps, id="sessions-tiles")
 
     def on_mount(self) -> None:
         """Find the panes."""
         self.table: Table[Row] = self.query_one("#sessions-table", Table)
-        self.term = self.query_one("#sessions-term", DrivenPane)
+        self.term = self.query_one("#sessions-term", CopyingPane)
         self.term.prefix = self.operating.prefix
         self.tiles = self.query_one(Tiles)
         self.instructed = self.query_one("#sessions-task", Doc)
@@ -147,9 +147,6 @@ class SessionsView(Attaching):
 
     def act_tiles(self) -> None:
         """Several terminals at once, or one and the list."""
-        if not self.tiled and self.size.width < _ROOM_FOR_TILES:
-            self.hud.flash(f"tiles need {_ROOM_FOR_TILES} columns; here are {self.size.width}")
-            return
         self.tiled = not self.tiled
         self.set_class(self.tiled, "tiled")
         if self.tiled:
@@ -263,7 +260,7 @@ class SessionsView(Attaching):
 
     def act_search(self) -> None:
         """Ask what to find."""
-        self.hud.ask("search")
+        self.hud.ask("search", self.term.sought)
 
     def act_match_next(self) -> None:
         """Go to the next, older place of what was sought."""

@@ -30,6 +30,8 @@ def state_words(term: TerminalPane, session: Session | None) -> str:
     )
     if session.tty:
         parts.append(f"{term.engine.cols}×{term.engine.rows}")
+    if (hidden := term.hidden_columns) and session.tty:
+        parts.append(hidden)
     if not term.following:
         parts.append("scrolled back · F follows")
     return " · ".join(parts)
