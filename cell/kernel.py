@@ -164,7 +164,11 @@ def _is_in(proc: int, name: str, kind: str, inode: int) -> bool:
 def stat_fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat from the third (state) on; [] if there is no such process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(file, 4096).decode("utf-8", "replace").rpartition(")")[2].split()
+        finally:
+            os.close(file)
     except OSError:
         return []
 

@@ -63,14 +63,22 @@ class Owners:
         self._diag, self._home, self._sequence = diag, home, 0
         self._space = f"pid:[{pid_namespace}]"
         self._recent: list[int] = []
+        self._number = 0  # of the descriptor that was found last
         diag.setblocking(False)
 
     def of(self, connection: socket.socket) -> Owner | None:
         """Return who holds the other end of an accepted TCP connection; None when it has gone."""
+        # what uvloop gives for a socket makes a new one, and asks the kernel for its kind, each time
+        kind, number = (connection.family, connection.type, connection.proto), connection.fileno()
+        if number < 0:
+            return None
+        same = socket.socket(*kind, fileno=number)
         try:
-            local, peer = connection.getsockname(), connection.getpeername()
+            local, peer = same.getsockname(), same.getpeername()
         except OSError:
             return None
+        finally:
+            same.detach()
         return self.of_ends((peer[0], peer[1]), (local[0], local[1]))
 
     def of_ends(self, client: End, server: End) -> Owner | None:
@@ -131,7 +139,9 @@ class Owners:
                 # by descriptor, so that it cannot be another process of the same pid later on
                 process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
-                    if _holds(process, name, most, until):
+                    number = _holds(process, name, self._number, most, until)
+                    if number is not None:
+                        self._number = number
                         view = os.stat("ns/mnt", dir_fd=process).st_ino
                         first = first or (pid, _command(process))
                         views.add(view)
@@ -153,19 +163,15 @@ class Owners:
         A glance at those that had connections, then all: first those with a view of their own, and the
         youngest first.
         """
-        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for pid in tuple(self._recent):
-                if _space(proc, pid, "pid") == self._space:
-                    yield pid, _NEWEST
-            every = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)  # noqa: PTH208
-            inside = [pid for pid in every if _space(proc, pid, "pid") == self._space]
-            home = f"mnt:[{self._home}]"
-            at_home = {pid for pid in inside if _space(proc, pid, "mnt") == home}
-            for pid in sorted(inside, key=lambda pid: (pid in at_home, -pid)):
-                yield pid, _ALL
-        finally:
-            os.close(proc)
+        for pid in tuple(self._recent):
+            if _space(pid, "pid") == self._space:
+                yield pid, _NEWEST
+        every = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)  # noqa: PTH208
+        inside = [pid for pid in every if _space(pid, "pid") == self._space]
+        home = f"mnt:[{self._home}]"
+        at_home = {pid for pid in inside if _space(pid, "mnt") == home}
+        for pid in sorted(inside, key=lambda pid: (pid in at_home, -pid)):
+            yield pid, _ALL
 
 
 def session_of(
@@ -200,28 +206,32 @@ def _packed(address: str) -> bytes:
     return packed[12:] if packed[:12] == b"\0" * 10 + b"\xff\xff" else packed
 
 
-def _space(proc: int, pid: int, kind: str) -> str:
+def _space(pid: int, kind: str) -> str:
     try:
-        return os.readlink(f"{pid}/ns/{kind}", dir_fd=proc)
+        return os.readlink(f"/proc/{pid}/ns/{kind}")  # noqa: PTH115
     except OSError:
         return ""
 
 
-def _holds(process: int, name: str, most: int, until: float) -> bool:
+def _holds(process: int, name: str, guess: int, most: int, until: float) -> int | None:
+    """Return by which number a process has a socket, None if it has not; `guess` is looked at first."""
+    with suppress(FileNotFoundError):
+        if os.readlink(f"fd/{guess}", dir_fd=process) == name:
+            return guess
     table = os.open("fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=process)
     try:
         # the newest descriptor is most often the one
-        for number in sorted(os.listdir(table), key=int, reverse=True)[:most]:  # noqa: PTH208
+        for number in sorted(map(int, os.listdir(table)), reverse=True)[:most]:  # noqa: PTH208
             try:
-                if os.readlink(number, dir_fd=table) == name:
-                    return True
+                if os.readlink(str(number), dir_fd=table) == name:
+                    return number
             except FileNotFoundError:
                 continue  # closed in between
             if time.monotonic() > until:
                 break
     finally:
         os.close(table)
-    return False
+    return None
 
 
 def _read(process: int, name: str) -> bytes:
