@@ -14,7 +14,8 @@ from cell import border, kernel, ways
 from cell.describe import PhaseSpec
 from cell.egress import peers as peer_ways
 from cell.peers import Peer
-from tests.world import LiveCell, tests, until
+from tests.world import LiveCell, until
+from tests.world import tests as packed
 
 pytestmark = pytest.mark.live
 Maker = Callable[..., LiveCell]
@@ -234,7 +235,7 @@ def test_n8_the_verifier_has_its_own_way_and_reaches_what_the_agent_serves(
     cell.call("keep", principal="operator")
     again = cell.call(
         "grade",
-        tests({"test.sh": b"#!/bin/sh\n" + ONCE % origin.port}),
+        packed({"test.sh": b"#!/bin/sh\n" + ONCE % origin.port}),
         principal="operator",
         timeout=20,
         env={},
