@@ -15,6 +15,8 @@ from cell.records import Identity, PhaseIdentity, Record
 
 _KINDS = ("user", "mnt", "pid", "net", "ipc", "uts")
 _LISTEN = "0A"
+# The size of the terminal that the look has, in characters: no usual one.
+COLUMNS, ROWS = 91, 33
 
 
 class Check(Record, frozen=True, kw_only=True):
@@ -58,6 +60,8 @@ class _Judge:
         yield from self._who()
         yield from self._network()
         yield from self._files()
+        yield from self._owners()
+        yield from self._terminal()
         yield from self._names()
 
     def _text(self, key: str) -> str:
@@ -128,6 +132,17 @@ class _Judge:
             "empty or closed",
             ok=self._text("process 1 environ") in ("", "!13", "!1"),
         )
+
+    def _terminal(self) -> Iterable[Check]:
+        yield self._line("terminal", self._text("terminal"), f"{COLUMNS} {ROWS} foreground")
+
+    def _owners(self) -> Iterable[Check]:
+        """Whose files are whose: with a narrow id map they would be nobody's."""
+        for key in sorted(key for key in self.saw if key.startswith("owner ")):
+            said = self._text(key)
+            yield self._line(f"owner of {key[6:]}", said, "root", ok=said.startswith("0 0 "))
+        mode = self._text("owner /tmp").rpartition(" ")[2]
+        yield self._line("mode of /tmp", mode, "1777")
 
     def _names(self) -> Iterable[Check]:
         """Look for words that name the harness in everything that was seen."""

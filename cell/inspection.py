@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from . import fidelity
@@ -38,31 +39,32 @@ async def inspect(workspace: Workspace, info: CellInfo) -> tuple[Check, ...]:
 
 
 async def _look(workspace: Workspace, person: Person) -> dict[str, bytes]:
-    out, end = os.pipe2(os.O_CLOEXEC)
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    child = None
+    size = (fidelity.ROWS, fidelity.COLUMNS)
+    child = workspace.sandbox.spawn([["probe"]], who=person.who, env={}, cwd="/", terminal=size, probe=True)
+    reading = None
     try:
-        child = workspace.sandbox.spawn(
-            [["probe"]], who=person.who, env={}, cwd="/", stdio=(null, end, null), probe=True
-        )
-        os.close(end)
-        end = -1
-        data = await asyncio.to_thread(_all, out)
         await child.started
+        assert child.master is not None
+        os.set_blocking(child.master, True)
+        reading = asyncio.ensure_future(asyncio.to_thread(_all, child.master))
+        data = await asyncio.shield(reading)
         await child.ended
     finally:
-        for descriptor in (out, end, null):
-            if descriptor >= 0:
-                os.close(descriptor)
-        if child is not None and not child.ended.done():
+        if not child.ended.done():
             child.kill()
+        if reading is not None:
+            # the thread has let go of the descriptor before that can be another one's
+            await asyncio.wait([reading])
+        if child.master is not None:
+            os.close(child.master)
     return _unpacked(data)
 
 
 def _all(descriptor: int) -> bytes:
     data = b""
-    while len(data) < _LARGEST and (piece := os.read(descriptor, 1 << 16)):
-        data += piece
+    with suppress(OSError):  # EIO: nobody has the terminal open any more
+        while len(data) < _LARGEST and (piece := os.read(descriptor, 1 << 16)):
+            data += piece
     return data
 
 

@@ -18,6 +18,7 @@ _FILES = (
     b"/proc/net/unix",
 )
 _FOLDERS = (b"/", b"/tmp", b"/logs", b"/run", b"/dev")
+_OWNED = (b"/etc/passwd", b"/usr", b"/tmp")
 _KINDS = (b"user", b"mnt", b"pid", b"net", b"ipc", b"uts", b"cgroup", b"time")
 _WRITTEN = (b"/proc/sys/kernel/core_pattern", b"/proc/sysrq-trigger", b"/sys/kernel/uevent_helper")
 
@@ -33,6 +34,9 @@ def look() -> dict[str, bytes]:
         found["ns " + kind.decode()] = _inode(b"/proc/self/ns/" + kind)
     for path in _WRITTEN:
         found["write " + path.decode()] = _writable(path)
+    for path in _OWNED:
+        found["owner " + path.decode()] = _owner(path)
+    found["terminal"] = _terminal()
     found["tests"] = _inode(b"/tests")
     found["verifier logs"] = _inode(b"/logs/verifier")
     found["hostname"] = os.uname().nodename.encode()
@@ -84,6 +88,30 @@ def _inode(path: bytes) -> bytes:
         return b"%d" % os.stat(path).st_ino
     except OSError as error:
         return _failed(error)
+
+
+def _owner(path: bytes) -> bytes:
+    try:
+        there = os.stat(path)
+    except OSError as error:
+        return _failed(error)
+    return b"%d %d %o" % (there.st_uid, there.st_gid, there.st_mode & 0o7777)
+
+
+def _terminal() -> bytes:
+    """Tell the size of the controlling terminal, if there is one, and whether it is in the foreground."""
+    try:
+        descriptor = os.open(b"/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        return _failed(error)
+    try:
+        size = os.get_terminal_size(descriptor)
+        ours = os.tcgetpgrp(descriptor) == os.getpgrp()
+        return b"%d %d %s" % (size.columns, size.lines, b"foreground" if ours else b"background")
+    except OSError as error:
+        return _failed(error)
+    finally:
+        os.close(descriptor)
 
 
 def _link(path: bytes) -> bytes:

@@ -188,6 +188,8 @@ class Zygote(Holder):
             drop(who, self.filter)
             channel.send(b"S%d" % view_inode)
             if request["probe"]:
+                if tty:
+                    write_raw(1)
                 write_all(1, packed(look()))
                 os._exit(0)
             stage = b"exec"
@@ -205,6 +207,13 @@ class Zygote(Holder):
             channel.send(b"E%b:%d" % (stage, errno.EPROTO))
         finally:
             os._exit(127)
+
+
+def write_raw(terminal: int) -> None:
+    """Have bytes go out of a terminal as they are."""
+    attributes = termios.tcgetattr(terminal)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
