@@ -360,7 +360,7 @@ async def test_122_what_is_used_first_or_among_much_is_not_missed(tmp_path: Path
         for file in (*many, tmp_path / "usr/bin/last"):
             file.read_bytes()
         if few:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 99, hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     foreign.kill()
     await foreign.wait()
