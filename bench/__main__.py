@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from bench import egress
 from cell import control, kernel, placing
 from cell.launching import Launcher
 from cell.sandbox import Plan, Who, hold
@@ -224,6 +225,8 @@ async def main() -> int:
             "≤ 25 ms",
         )
         await served(folder)
+        for one in await egress.rows():
+            row(*one)
     return 0
 
 
