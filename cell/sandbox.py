@@ -16,6 +16,7 @@ import platform
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -32,6 +33,15 @@ from .records import Namespace
 __all__ = ["Child", "Ended", "Plan", "Sandbox", "StartFailed", "Who", "hold", "init_program"]
 
 _READY_TIMEOUT = 20.0  # seconds
+# by the kernel's own numbers (admin-guide/devices.txt)
+_DEVICES = {
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+}
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,20 @@ def _memory_file(name: str, data: bytes) -> int:
     return descriptor
 
 
+def _nodes() -> int:
+    """Return a filesystem that stands nowhere, with the devices that every world has."""
+    devices = kernel.detached_tmpfs(mode=0o755, size=1 << 16, files=16)
+    try:
+        for name, (major, minor) in _DEVICES.items():
+            os.mknod(name, stat.S_IFCHR | 0o666, os.makedev(major, minor), dir_fd=devices)
+            # whatever the umask is
+            os.chmod(f"/proc/self/fd/{devices}/{name}", 0o666)  # noqa: PTH101, S103
+    except OSError as error:
+        os.close(devices)
+        raise HarnessError(f"the world's devices cannot be made: {error}") from error
+    return devices
+
+
 def init_program() -> bytes:
     """Return the static program that is pid 1 of every sandbox, for this machine."""
     machine = platform.machine()
@@ -261,11 +285,12 @@ async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
         "allow_userns": plan.allow_userns,
         "timeout": _READY_TIMEOUT,
     }
+    nodes = _nodes() if plan.root is not None else os.dup(init)
     try:
-        _send(control, request, [init, bpf])
+        _send(control, request, [init, bpf, nodes])
     finally:
-        os.close(init)
-        os.close(bpf)
+        for descriptor in (init, bpf, nodes):
+            os.close(descriptor)
     control.setblocking(False)
     loop = asyncio.get_running_loop()
     try:

@@ -12,11 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .join import join, reset_signals
-from .syscalls import NAMESPACES, PR_SET_DUMPABLE, argv_area, prctl
+from .syscalls import CLONE_NEWPID, NAMESPACES, PR_SET_DUMPABLE, argv_area, prctl
 from .view import harden
 
 # Fixed numbers in bwrap: what it is told, what it tells, what it waits for, and what pid 1 uses.
 ARGS_FD, INFO_FD, BLOCK_FD, READY_FD, INIT_FD = 3, 4, 5, 6, 9
+
+
+# What root inside has open counts for root outside, who has 128 by default.
+_INOTIFY = "64"
 
 
 class Holder:
@@ -67,7 +71,8 @@ class Holder:
             self._open_namespaces()
             self._in_child(lambda: self._forbid_namespaces(request["allow_userns"]), self.user_only)
             mounts = [path.encode() for path in request["suid_mounts"]]
-            self._in_child(lambda: harden(mounts), [s for s in self.spaces if s[1] != 0x20000000])
+            spaces = [space for space in self.spaces if space[1] != CLONE_NEWPID]
+            self._in_child(lambda: harden(mounts, descriptors[2]), spaces)
         finally:
             for descriptor in (info, block_end, ready, errors):
                 os.close(descriptor)
@@ -140,9 +145,16 @@ class Holder:
     def _forbid_namespaces(allowed: bool) -> None:
         # written from a process that is in the sandbox's user namespace but in the host's mounts:
         # the file's value is the opener's namespace's, so the host keeps its own
+        limits = {"max_inotify_instances": _INOTIFY}
         if not allowed:
-            with open("/proc/sys/user/max_user_namespaces", "w") as file:
-                file.write("0")
+            limits["max_user_namespaces"] = "0"
+        for name, most in limits.items():
+            try:
+                with open(f"/proc/sys/user/{name}", "w") as file:
+                    file.write(most)
+            except FileNotFoundError:
+                if name == "max_user_namespaces":
+                    raise
 
     def _in_child(self, act: Callable[[], None], spaces: list[tuple[int, int]]) -> None:
         told, tell = os.pipe()

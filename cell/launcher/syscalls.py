@@ -8,6 +8,7 @@ import os
 libc = ctypes.CDLL(None, use_errno=True)
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+CLONE_NEWPID = 0x20000000
 # user first: it gives the power to join the rest; mnt last: after it the root is the agent's.
 NAMESPACES = (
     ("user", CLONE_NEWUSER),
@@ -15,7 +16,7 @@ NAMESPACES = (
     ("uts", 0x04000000),
     ("net", CLONE_NEWNET),
     ("cgroup", 0x02000000),
-    ("pid", 0x20000000),
+    ("pid", CLONE_NEWPID),
     ("mnt", CLONE_NEWNS),
 )
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8

@@ -35,6 +35,7 @@ from .syscalls import (
     mount,
 )
 
+DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 MASKED_DIRS = (b"/proc/acpi", b"/proc/scsi", b"/proc/asound")
 MASKED_FILES = (
     b"/proc/interrupts",
@@ -48,11 +49,12 @@ MASKED_FILES = (
 READ_ONLY = (b"/proc/sys", b"/proc/bus", b"/proc/fs", b"/proc/irq", b"/proc/sysrq-trigger")
 
 
-def harden(mounts: list[bytes]) -> None:
+def harden(mounts: list[bytes], devices: int) -> None:
     """Give the held root what docker gives: set-id programs work, /proc and /sys cannot be written.
 
     bwrap mounts every bind nosuid; a fresh sysfs shows this network namespace's interfaces only.
     """
+    own_devices(devices)
     for target in mounts:
         mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_NODEV)
     for target in READ_ONLY:
@@ -76,6 +78,21 @@ def harden(mounts: list[bytes]) -> None:
         check(libc.syscall(SYS_MOVE_MOUNT, fresh, b"", AT_FDCWD, b"/sys", 4), "move_mount")
         if os.path.isdir(b"/sys/firmware"):
             mount(b"tmpfs", b"/sys/firmware", b"tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def own_devices(devices: int) -> None:
+    """Put nodes of this world's own, in a detached tmpfs, where bubblewrap bound the machine's.
+
+    Root inside may change the owner and mode of a node that it sees: the machine's own would be changed
+    for everybody, every other cell included.
+    """
+    place = b"/dev/shm"
+    check(libc.syscall(SYS_MOVE_MOUNT, devices, b"", AT_FDCWD, place, 4), "move_mount")
+    for name in DEVICES:
+        target = b"/dev/" + name
+        check(libc.umount2(target, MNT_DETACH), "umount")
+        mount(place + b"/" + name, target, None, MS_BIND)
+    check(libc.umount2(place, MNT_DETACH), "umount")
 
 
 def build_view(entries: list[tuple[bytes, int]]) -> None:

@@ -101,9 +101,9 @@ class Zygote(Holder):
 
     def network(self, request: dict[str, Any], descriptors: list[int]) -> None:
         """Have a child do one of `net.ACTIONS` in the sandbox's network, and hand out what it made."""
-        if os.fork():
-            return
         channel = socket.socket(fileno=os.dup(descriptors[0]))
+        if not forked(channel, marshal.dumps({"error": "no more processes", "errno": errno.EAGAIN})):
+            return
         try:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             prctl(PR_SET_DUMPABLE, 0)
@@ -119,9 +119,9 @@ class Zygote(Holder):
     # ── spawn ─────────────────────────────────────────────────────────────────────────────────
 
     def spawn(self, request: dict[str, Any], descriptors: list[int]) -> None:
-        if os.fork():
-            return
         channel = socket.socket(fileno=os.dup(descriptors[0]))
+        if not forked(channel, b"Ejoin:%d" % errno.EAGAIN):
+            return
         try:
             self._warden(request, descriptors, channel)
         except OSError as error:
@@ -197,7 +197,7 @@ class Zygote(Holder):
                 try:
                     os.execve(command[0], command, environment)
                 except OSError as error:
-                    if error.errno not in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
+                    if not _is_for_the_next(error.errno, command[0]):
                         raise
                     failure = failure or error
             raise failure or OSError(errno.ENOENT, "nothing to execute")
@@ -207,6 +207,37 @@ class Zygote(Holder):
             channel.send(b"E%b:%d" % (stage, errno.EPROTO))
         finally:
             os._exit(127)
+
+
+def forked(channel: socket.socket, refusal: bytes) -> bool:
+    """Fork, and say whether this is the child. Where there can be no more processes, that is told.
+
+    The agent may have used them all up; what it has already goes on, and so does its world.
+    """
+    try:
+        child = os.fork() == 0
+    except OSError:
+        channel.send(refusal)
+        child = False
+    if not child:
+        channel.close()
+    return child
+
+
+def _is_for_the_next(number: int | None, program: bytes) -> bool:
+    """Whether the next command may be tried: the file is a script of no interpreter's, or is not there.
+
+    A script whose interpreter is missing or may not be executed would say something else under another.
+    """
+    if number != errno.ENOENT:
+        return number == errno.ENOEXEC
+    try:
+        os.stat(program)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def write_raw(terminal: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from cell.records import Limit
 from .bench import PROGRAMS, attack, init_of, joined, outside, unhindered
 
 pytestmark = pytest.mark.live
+Maker = Callable[..., LiveCell]
 
 BOUNDING = "00000000a80425fb"
 NONE = "0" * 16
@@ -77,6 +79,31 @@ def caps(text: str) -> dict[str, str]:
 
 def powers(permitted: str, effective: str) -> dict[str, str]:
     return {"CapPrm": permitted, "CapEff": effective, "CapBnd": BOUNDING, "CapAmb": NONE, "NoNewPrivs": "0"}
+
+
+def test_005_a_device_node_is_this_worlds_own(make_cell: Maker) -> None:
+    names = ("null", "zero", "full", "random", "urandom", "tty")
+    before = {name: os.stat(f"/dev/{name}") for name in names}
+    one, other = make_cell(), make_cell()
+    for name in names:
+        told = one.inside(f"chmod 0600 /dev/{name}; chown 1000:1000 /dev/{name}; stat -c '%u %a' /dev/{name}")
+        assert told.split() == ["1000", "600"], "control: inside it did change"
+        assert other.inside(f"stat -c '%u %a %t:%T' /dev/{name}").startswith("0 666 ")
+        now = os.stat(f"/dev/{name}")
+        assert (now.st_mode, now.st_uid, now.st_rdev) == (
+            before[name].st_mode,
+            before[name].st_uid,
+            before[name].st_rdev,
+        ), f"the machine's /dev/{name} was changed"
+    one.inside("python3 -c \"import os; os.setxattr('/dev/full', 'trusted.x', b'y')\" 2>/dev/null || true")
+    assert not os.listxattr("/dev/full")
+    # and they are what they are called
+    assert other.inside(
+        "head -c 3 /dev/zero | od -An -tx1; echo x > /dev/null; head -c 9 /dev/urandom | wc -c"
+    ) == (" 00 00 00\n9\n")
+    assert "No space left" in other.ssh("echo x > /dev/full").stderr
+    mounts = other.inside("cat /proc/self/mountinfo")
+    assert "devtmpfs" not in mounts and "udev" not in mounts
 
 
 def test_006_capabilities_are_dockers_in_every_kind_of_session(make_cell: Callable[..., LiveCell]) -> None:
@@ -209,6 +236,40 @@ async def inside():
         return json.loads(os.read(out, 1 << 16))
 print(json.dumps([mine, asyncio.run(inside())]))
 """
+
+
+def test_012_one_cell_cannot_have_every_inotify_instance(make_cell: Maker) -> None:
+    cell = make_cell()
+    program = (
+        "import ctypes; libc = ctypes.CDLL(None); got = 0\n"
+        "while got < 5000 and libc.inotify_init() >= 0: got += 1\n"
+        "print(got, flush=True); import time; time.sleep(600)"
+    )
+    cell.inside(f"nohup python3 -c '{program}' > /tmp/got 2>/dev/null &")
+    got = int(until(lambda: cell.inside("cat /tmp/got")))
+    assert 0 < got <= 64
+    watcher = ctypes.CDLL(None).inotify_init()
+    assert watcher >= 0, "the machine's root has one left"
+    os.close(watcher)
+
+
+def test_013_a_world_full_of_processes_is_still_one(make_cell: Maker) -> None:
+    cell = make_cell(limits=(Limit(name="pids", value="200", enforced=False),))
+    cell.inside(
+        "nohup python3 -c 'import os, time\n"
+        "while True:\n try:\n  if os.fork() == 0: time.sleep(600)\n"
+        " except OSError: time.sleep(0.01)' >/dev/null 2>&1 &"
+    )
+
+    def refused() -> bool:
+        return cell.ssh("true").returncode != 0
+
+    assert until(refused), "control: the bound was reached"
+    assert cell.process.poll() is None
+    assert cell.info["phase"] == "agent"
+    assert not [event for event in cell.events("fault") if event["where"] == "sandbox"]
+    # the harness still answers, and ends it
+    assert cell.call("status", principal="operator")["phase"] == "agent"
 
 
 def test_014_the_harness_keyring_is_not_the_sessions(standing: LiveCell) -> None:
