@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ class HudApp(Operating):
         self.fleet.pane.focus()
         if self.greeting:
             self.call_after_refresh(self.call_after_refresh, self.flash, self.greeting)
+        self.call_after_refresh(gc.enable)
         if self._start_session is not None:
             self.call_after_refresh(self._attach_first, self._start_session)
         if self._poll:

@@ -14,6 +14,8 @@ from hudtui.watching import latest, session_name, state_words
 class BesidePane(SelectingPane):
     """Shows the session of a cell that a person wants to see. Hidden, it reads nothing."""
 
+    remembers = False
+
     def show_trial(self, trial: Trial | None, session: str = "") -> None:
         """Watch the cell's session of that number, else the latest."""
         if trial is None or not self.display:

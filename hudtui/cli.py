@@ -44,8 +44,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Open the cockpit; returns the exit status (2 when there is no terminal to show it on)."""
+    import gc
     import os
     import sys
+
+    gc.disable()  # until the first picture: what is imported stays anyway
 
     asked = parser().parse_args(argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

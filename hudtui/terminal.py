@@ -28,6 +28,8 @@ _BUDGET = 0.010
 class TerminalPane(Widget, can_focus=True):
     """Shows one session, live or finished, from its first byte."""
 
+    remembers = True
+    """Whether rows above the screen are kept; without, any flood costs the memory of one screen."""
     titled = ("", "")
     """What the border says; see `views.titled`."""
     following: reactive[bool] = reactive(True)
@@ -87,6 +89,8 @@ class TerminalPane(Widget, can_focus=True):
             )
             cols, rows = self._own_size() if self._fits else (session.cols, session.rows)
             self.engine = self._factory(cols, rows)
+            if not self.remembers:
+                self.engine.forget()
             self._feed = self._feed_of(session)
         self.refresh()
 

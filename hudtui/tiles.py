@@ -21,14 +21,20 @@ _CALM = 12.0
 """Pictures a second of the tiles: four of them are drawn where one is read."""
 
 
+class TilePane(SelectingPane):
+    """A terminal as it is now; enter shows the whole of it."""
+
+    remembers = False
+
+
 class Tiles(Container):
     """Shows the sessions it is given, those that run first. Hidden, it holds no engine."""
 
     def __init__(self, factory: EngineFactory, *, fps: float, id: str) -> None:
         super().__init__(id=id)
         calm = min(fps, _CALM)
-        self.large = [SelectingPane(factory, fps=calm, id=f"tile-{n}") for n in range(LARGE)]
-        self.small = [SelectingPane(factory, fps=calm / 4, id=f"thumb-{n}") for n in range(SMALL)]
+        self.large = [TilePane(factory, fps=calm, id=f"tile-{n}") for n in range(LARGE)]
+        self.small = [TilePane(factory, fps=calm / 4, id=f"thumb-{n}") for n in range(SMALL)]
         self.trials: dict[str, Trial] = {}
 
     def compose(self) -> ComposeResult:

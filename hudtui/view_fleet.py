@@ -64,6 +64,10 @@ class FleetView(HudView):
         """Table, terminal, verdict."""
         return [self.table, self.term, self.doc]
 
+    def leave(self) -> None:
+        """Stop reading what nobody looks at."""
+        self.term.show_trial(None)
+
     def trial(self) -> Trial | None:
         """The cell under the cursor."""
         return self.table.current

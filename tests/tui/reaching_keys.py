@@ -83,11 +83,11 @@ async def keep(hud: Cockpit) -> None:
 async def grade(hud: Cockpit) -> None:
     await hud.press("r")
     assert isinstance(hud.app.screen, MenuScreen)
-    assert "not in this version" in hud.screen
+    assert "×10" in hud.screen
     await hud.press("enter")
     assert "grade" in hud.footer, "not now, and it says why"
     await hud.press("r", "j", "j", "enter")
-    assert "not in this version" in hud.footer
+    assert "is not kept" in hud.footer
     assert not asked(hud)
 
 
@@ -155,6 +155,18 @@ async def _(hud: Cockpit) -> None:
     await hud.press("g", "j", "w")
     assert hud.app.view == "sessions"
     assert "session 2" in hud.screen
+
+
+@does("replay")
+async def _(hud: Cockpit) -> None:
+    await hud.press("g", "j", "j", "t")
+    assert hud.app.view == "replay"
+    assert "session 3" in hud.screen
+    await hud.press("3")
+    view = commands(hud)
+    view.table.show([msgspec.structs.replace(view._rows[0], t=0.0)])
+    await hud.press("t")
+    assert "no moment is known" in hud.footer
 
 
 @does("search", "match_next", "match_previous")

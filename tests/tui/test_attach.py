@@ -110,6 +110,43 @@ async def test_keys_after_the_prefix(jobs: Path, cockpit: Open) -> None:
         assert channel.typed.endswith(b"<k><i>")
 
 
+async def test_a_size_that_was_taken_is_given_back(jobs: Path, cockpit: Open) -> None:
+    prefix = "ctrl+right_square_bracket"
+    async with cockpit(jobs) as hud:
+        await attached(hud)
+        engine = hud.app.sessions.term.engine
+        assert engine is not None
+        theirs = engine.cols, engine.rows
+        ours = hud.app.sessions.term.room
+        await hud.press(prefix, "r", prefix, "r", "f12")
+        sizes = [(what["cols"], what["rows"]) for _, method, what in hud.wire.asked if method == "resize"]
+        assert ours != theirs
+        assert sizes == [ours, ours, theirs]
+        assert f"it is {theirs[0]}×{theirs[1]} again" in hud.footer
+        hud.wire.asked.clear()
+        await attached(hud)
+        await hud.press("f12")
+        assert not [one for one in hud.wire.asked if one[1] == "resize"], "the control: nothing was taken"
+
+
+async def test_lines_are_copied_with_keys_alone(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        hud.engines[-1].feed(b"".join(b"row %d\n" % n for n in range(300)))
+        await hud.press("ctrl+right_square_bracket", "left_square_bracket")
+        assert "v marks · y copies" in hud.screen
+        term = hud.app.sessions.term
+        lines = term.history_lines(0, term.total - 1)
+        at = lines.index("row 7")
+        await hud.press("g", *("j" * at), "v", "pagedown", "pagedown", "pagedown", "y")
+        assert hud.app.clipboard.splitlines() == [f"row {n}" for n in range(7, 80)]
+        await hud.press("y")
+        assert hud.app.clipboard == "row 79", "without a mark: this line"
+        assert "copied 6 characters" in hud.footer
+        await hud.press("escape", "i")
+        assert channel.typed == b"<i>"
+
+
 async def test_next_session(tmp_path: Path, cockpit: Open) -> None:
     shells = [Cast(None, [(0.1, f"shell {n}\r\n")], exit=None) for n in (1, 2)]
     trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=shells)
