@@ -13,7 +13,6 @@ import json
 import os
 import resource
 import secrets
-import shutil
 import signal
 import sys
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from . import argv, describe, kernel, limits, runtime, sshd
+from . import argv, describe, kernel, limits, runtime, sshd, trees
 from .border import Border, Role, Rules
 from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, TaskError
@@ -86,6 +85,7 @@ class Cell:
                 root.diffs,
                 human=self.spec.agent == "human",
                 ways=ways,
+                groups=enforced.groups,
             )
             if ways is not None:
                 await ways.serve(self._border(ways, workspace))
@@ -171,7 +171,7 @@ class Cell:
                     raise HarnessError(
                         f"{path} exists on this machine", remedy="unsandboxed, it would be overwritten"
                     )
-                stack.callback(shutil.rmtree, path, ignore_errors=True)
+                stack.callback(trees.remove, path, ignore_errors=True)
         elif self.spec.image_root is None:
             root = roots.prepare_system_root(state, SYSTEM_CACHE)
         else:
@@ -215,7 +215,7 @@ class Cell:
         runtime.sweep(RUNTIME)
         limits.sweep()
         stack.callback(os.close, runtime.claim(self.runtime))
-        stack.callback(shutil.rmtree, self.runtime, ignore_errors=True)
+        stack.callback(trees.remove, self.runtime, ignore_errors=True)
         (self.runtime / "trial").write_text(self.spec.trial, "utf-8")
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────
@@ -275,6 +275,8 @@ def _say(document: dict[str, Any]) -> None:
 
 def main(launcher: Launcher) -> int:
     """Serve one cell, whose Spec is read from stdin, with a launcher that sees private mounts."""
+    # for many short connections libuv is quicker without; read when the loop is made
+    os.environ.setdefault("UV_USE_IO_URING", "0")
     import uvloop
 
     try:
