@@ -58,8 +58,11 @@ class TerminalPane(Widget, can_focus=True):
         self._cursor: Cursor | None = None
         self._top = 0
         self._left = 0
+        self._offset = 0
         self._used = 0
         self._fits = False
+        self._edges: dict[tuple[str, int], Strip] = {}
+        self._style: Style | None = None
 
     def on_mount(self) -> None:
         """Start looking for more output."""
@@ -80,6 +83,7 @@ class TerminalPane(Widget, can_focus=True):
             self.engine.close()
         self.engine = self._feed = None
         self._rows, self._drawn, self._cursor, self._top, self._left, self._used = {}, {}, None, 0, 0, 0
+        self._offset = 0
         self.following = True
         session = self.session
         if session is not None:
@@ -140,6 +144,7 @@ class TerminalPane(Widget, can_focus=True):
                         engine.feed(step.data[at : at + TURN])
                 elif not self._fits:
                     engine.resize(*step.size)
+                    self._drawn = {}
             if not feed.behind or time.monotonic() > end:
                 break
         if worked:
@@ -169,6 +174,7 @@ class TerminalPane(Widget, can_focus=True):
             return
         height = max(1, self.content_size.height)
         engine.scroll_to(None if self.following else min(self._top, engine.history))
+        self._offset = engine.offset  # kept, for each line drawn asks for it and the engine counts anew
         dirty = engine.dirty()
         before, self._cursor = self._cursor, engine.cursor()
         for y, row in dirty.items():
@@ -189,7 +195,7 @@ class TerminalPane(Widget, can_focus=True):
     @property
     def _skip(self) -> int:
         """How many rows of the viewport lie above the pane's first line."""
-        return self._top - self.engine.offset if self.engine else 0
+        return self._top - self._offset
 
     def scroll_lines(self, step: int) -> None:
         """Move the window by lines; at the end it follows again."""
@@ -232,29 +238,32 @@ class TerminalPane(Widget, can_focus=True):
     def notify_style_update(self) -> None:
         """Draw again: the theme may be another one."""
         super().notify_style_update()
-        self._drawn = {}
+        self._drawn, self._edges, self._style = {}, {}, None
 
     def render_line(self, y: int) -> Strip:
         """Draw one row of the viewport; beyond the end of a smaller terminal is its edge, then nothing."""
         width = self.content_size.width
         engine = self.engine
         if engine is None:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._ground)
         place = y + self._skip
         edge = engine.cols - self._left  # where the terminal's right edge is in the pane
         row = self._rows.get(place) if place < engine.rows else None
-        if row is None:
-            below = place == engine.rows and not self._fits and self._top + y == self.total
-            return self._beyond("╌" * min(edge, width) + "╯" * (edge < width) if below else "", width)
         strip = self._drawn.get(place)
+        if row is None:
+            if strip is None or strip.cell_length != width:
+                below = place == engine.rows and not self._fits and self._top + y == self.total
+                edges = "╌" * min(edge, width) + "╯" * (edge < width) if below else ""
+                strip = self._drawn[place] = self._beyond(edges, width)
+            return strip
         if strip is None or strip.cell_length != width:
             whole = Strip([Segment(text, style) for text, style in row])
             strip = whole.crop(self._left, self._left + width)
             if edge < width and not self._fits:
-                strip = strip.adjust_cell_length(edge).apply_style(self.rich_style)
+                strip = strip.adjust_cell_length(edge).apply_style(self._ground)
                 strip = Strip.join([strip, self._beyond("╎", width - edge)])
             else:
-                strip = strip.adjust_cell_length(width).apply_style(self.rich_style)
+                strip = strip.adjust_cell_length(width).apply_style(self._ground)
             self._drawn[place] = strip
         if self._cursor is not None and self._cursor.y == place:
             return _with_cursor(strip, self._cursor.x - self._left, width)
@@ -262,8 +271,17 @@ class TerminalPane(Widget, can_focus=True):
 
     def _beyond(self, edge: str, width: int) -> Strip:
         """Return what stands where no cell of the terminal is."""
-        dim = self.rich_style + Style(dim=True)
-        return Strip([Segment(edge, dim)]).adjust_cell_length(width, self.rich_style)
+        if (edge, width) not in self._edges:
+            dim = self._ground + Style(dim=True)
+            self._edges[edge, width] = Strip([Segment(edge, dim)]).adjust_cell_length(width, self._ground)
+        return self._edges[edge, width]
+
+    @property
+    def _ground(self) -> Style:
+        """The pane's own style; Textual works it out anew for each picture, and it is the same for long."""
+        if self._style is None:
+            self._style = self.rich_style
+        return self._style
 
 
 def _printed(row: Row) -> bool:
