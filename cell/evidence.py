@@ -13,13 +13,14 @@ import errno
 import os
 import posixpath
 import re
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from . import kernel
+from . import kernel, trees
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _FAN_CLOEXEC, _FAN_NONBLOCK, _FAN_UNLIMITED_QUEUE = 1, 2, 0x10
@@ -45,16 +46,10 @@ def changed_programs(diffs: Sequence[tuple[str, Path]]) -> Iterator[str]:
 
 
 def _changed(mount: str, upper: Path) -> Iterator[str]:
-    count = 0
-    for folder, _, names in os.walk(upper):
-        inside = posixpath.normpath(posixpath.join(mount, os.path.relpath(folder, upper)))
-        for name in names:
-            count += 1
-            if count > _MOST_FILES:
-                return
-            path = posixpath.join(inside, name)
-            if _SYSTEM.search(path) and Path(folder, name).is_file():
-                yield path
+    for below, facts in trees.files(upper, most=_MOST_FILES):
+        path = posixpath.join(mount, below)
+        if _SYSTEM.search(path) and (stat.S_ISREG(facts.st_mode) or Path(upper, below).is_file()):
+            yield path
 
 
 class ProgramWatch:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 import tarfile
 from pathlib import Path
 
-from . import kernel
+from . import kernel, trees
 from .errors import HarnessError
 
 
@@ -22,7 +21,7 @@ def lay_out(root: int, name: str, archive: bytes) -> None:
     try:
         target = Path(f"/proc/self/fd/{base}", name)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            shutil.rmtree(target) if not target.is_symlink() else target.unlink()
+            trees.remove(target) if not target.is_symlink() else target.unlink()
         target.mkdir(0o755)
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extractall(target, filter="data")

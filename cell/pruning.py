@@ -5,13 +5,13 @@ Everything is decided before anything is removed, and what cannot be told is kep
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import trees
+from .trees import size
 from .trials import Trial
 
 _YOUNG = 3600.0  # seconds since a rollout last asked for an export; it may be about to use it
@@ -59,24 +59,9 @@ def roots(trials: Iterable[Trial], *, finished: bool = False) -> list[Waste]:
 
 def remove(waste: Waste) -> None:
     """Remove a folder, never what its links lead to; OSError when it cannot be."""
-    shutil.rmtree(waste.path)
+    trees.remove(waste.path)
     if waste.why == "its image is gone":
         waste.path.with_name(f"{waste.path.name}.lock").unlink(missing_ok=True)
-
-
-def size(folder: Path) -> int:
-    """Return the bytes of disk that a folder takes; hard links count once."""
-    total, seen = 0, set[int]()
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                facts = os.lstat(f"{place}/{name}")
-            except OSError:
-                continue
-            if facts.st_nlink == 1 or facts.st_ino not in seen:
-                seen.add(facts.st_ino)
-                total += facts.st_blocks * 512
-    return total
 
 
 def _folders(cache: Path) -> list[Path]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from . import trees
 
 _LOCK = "lock"
 _YOUNG = 60.0  # seconds in which a folder without a lock may still be getting one
@@ -33,7 +34,7 @@ def sweep(base: Path) -> list[str]:
     with suppress(OSError):
         for folder in sorted(base.iterdir()):
             if _dead(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+                trees.remove(folder, ignore_errors=True)
                 gone.append(folder.name)
     return gone
 

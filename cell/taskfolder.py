@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from cell.errors import TaskError
@@ -15,6 +16,7 @@ from cell.taskfile import MAX_BYTES
 
 # What the runner copies from the folder into a world, file by file.
 _COPIED = ("tests", "solution")
+_DEEPEST = 200  # what packs a folder goes down by calling itself
 
 
 def is_file(path: Path) -> bool:
@@ -75,8 +77,10 @@ def near_misses(folder: Path) -> tuple[str, ...]:
 
 def ignore_files(folder: Path) -> tuple[Path, ...]:
     """Return the `.harborignore` files that would decide what of tests and solution is copied."""
-    places = [folder, *(path for part in _COPIED for path in (folder / part).rglob("*") if path.is_dir())]
-    places += [folder / part for part in _COPIED]
+    places = [folder, *(folder / part for part in _COPIED)]
+    for part in _COPIED:
+        with suppress(TaskError):
+            places += [path for path in _walk(folder / part) if path.is_dir() and not path.is_symlink()]
     return tuple(sorted(place / ".harborignore" for place in places if is_file(place / ".harborignore")))
 
 
@@ -85,9 +89,19 @@ def _walk(folder: Path) -> Iterator[Path]:
         reason = plain(error.strerror or "unknown error")
         raise TaskError(str(error.filename), "", f"cannot be read: {reason}")
 
-    found = []
-    for place, folders, files in os.walk(folder, onerror=broken):
-        found += [Path(place, name) for name in (*folders, *files)]
+    found, places = list[Path](), [(folder, 0)]
+    while places:
+        place, depth = places.pop()
+        if depth > _DEEPEST:
+            raise TaskError(folder, "", f"is more than {_DEEPEST} folders deep")
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    found.append(place / entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        places.append((place / entry.name, depth + 1))
+        except OSError as error:
+            broken(error)
     return iter(sorted(found, key=lambda path: os.fsencode(path.relative_to(folder).as_posix())))
 
 

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import platform
-import shutil
 import socket
 import subprocess
 import threading
@@ -26,6 +25,7 @@ import docker.utils
 import requests
 import urllib3.exceptions
 
+from cell import trees
 from cell.errors import HarnessError, TaskError
 from cell.plain import plain
 
@@ -94,7 +94,7 @@ def export(image: Image, cache: Path, *, on_line: OnLine = lambda line: None) ->
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.is_dir():
                 for left_over in cache.glob(f".{name}.*"):
-                    shutil.rmtree(left_over)
+                    trees.remove(left_over)
                 _export(image, cache / f".{name}.new", on_line)
                 (cache / f".{name}.new").rename(folder)
     except OSError as error:
@@ -126,14 +126,14 @@ def _export(image: Image, folder: Path, on_line: OnLine) -> None:
                 engine.remove_container(container, force=True, v=True)
         (folder / ".dockerenv").unlink(missing_ok=True)
         if (folder / "dev").is_dir() and not (folder / "dev").is_symlink():
-            shutil.rmtree(folder / "dev")
+            trees.remove(folder / "dev")
             (folder / "dev").mkdir()
             (folder / "dev").chmod(0o755)
     except _FAILURES as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        trees.remove(folder, ignore_errors=True)
         raise HarnessError(f"cannot export image {image.id}: {_said(error)}") from error
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        trees.remove(folder, ignore_errors=True)
         raise
     on_line(f"exported {size / 1e6:.0f} MB")
 

@@ -16,13 +16,12 @@ import contextlib
 import ctypes
 import errno
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cell import kernel
+from cell import kernel, trees
 from cell.errors import HarnessError
 from cell.substrate import skeleton
 
@@ -94,12 +93,12 @@ def release(root: Root) -> None:
     for mount in reversed(root.mounts):
         _libc.umount2(os.fsencode(f"{root.path}{mount}"), _MNT_DETACH)
     for _, upper in root.diffs:
-        shutil.rmtree(upper.parent / "work", ignore_errors=True)
+        trees.remove(upper.parent / "work", ignore_errors=True)
         for layer in ("mask", "lower"):
             if (upper.parent / layer).is_symlink():
                 (upper.parent / layer).unlink()
-        shutil.rmtree(upper.parent / "mask", ignore_errors=True)
-    shutil.rmtree(root.state / "lower", ignore_errors=True)
+        trees.remove(upper.parent / "mask", ignore_errors=True)
+    trees.remove(root.state / "lower", ignore_errors=True)
     with contextlib.suppress(OSError):
         root.path.rmdir()
 
