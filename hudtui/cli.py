@@ -10,7 +10,7 @@ from cell import __version__
 from cell.plain import plain
 
 DEMO = Path(__file__).parent / "data/demo"
-"""A job that really ran, recorded; see tools/demo."""
+"""A job that really ran, recorded by `make screenshots`."""
 _GREETING = (
     "a recorded job · w the terminal of a cell, 3 its commands, 7 plays it, 6 its verdict · ? keys · q leaves"
 )

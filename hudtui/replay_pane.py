@@ -41,7 +41,7 @@ class ReplayPane(TerminalPane):
     def _begin(self, session: Session) -> None:
         self._tail, self._parser = Tail(Path(session.path)), CastParser()
         self.film = Film()
-        size = (session.cols, session.rows) if session.tty else self._own_size()
+        size = (session.cols, session.rows) if session.tty else self._own_size() if self.size else (120, 40)
         self.player = Player(self.film, self._factory, size, plain=not session.tty)
         self.engine = self.player.engine
         self._fits = False

@@ -252,14 +252,14 @@ class TerminalPane(Widget, can_focus=True):
         strip = self._drawn.get(place)
         if row is None:
             if strip is None or strip.cell_length != width:
-                below = place == engine.rows and not self._fits and self._top + y == self.total
+                below = place == engine.rows and self._bounded and self._top + y == self.total
                 edges = "╌" * min(edge, width) + "╯" * (edge < width) if below else ""
                 strip = self._drawn[place] = self._beyond(edges, width)
             return strip
         if strip is None or strip.cell_length != width:
             whole = Strip([Segment(text, style) for text, style in row])
             strip = whole.crop(self._left, self._left + width)
-            if edge < width and not self._fits:
+            if edge < width and self._bounded:
                 strip = strip.adjust_cell_length(edge).apply_style(self._ground)
                 strip = Strip.join([strip, self._beyond("╎", width - edge)])
             else:
@@ -268,6 +268,11 @@ class TerminalPane(Widget, can_focus=True):
         if self._cursor is not None and self._cursor.y == place:
             return _with_cursor(strip, self._cursor.x - self._left, width)
         return strip
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether there is a terminal whose edge can be shown."""
+        return self.session is not None and self.session.tty and not self._fits
 
     def _beyond(self, edge: str, width: int) -> Strip:
         """Return what stands where no cell of the terminal is."""
