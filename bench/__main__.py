@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bench import egress
+from bench import cockpit, egress
 from cell import control, kernel, placing
 from cell.launching import Launcher
 from cell.sandbox import Plan, Who, hold
@@ -225,7 +225,7 @@ async def main() -> int:
             "≤ 25 ms",
         )
         await served(folder)
-        for one in await egress.rows():
+        for one in [*await egress.rows(), *await cockpit.rows()]:
             row(*one)
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
@@ -17,6 +18,8 @@ from hudtui.watching import session_name, state_words
 LARGE, SMALL = 4, 6
 _WIDE, _LOW = 110, 8
 """Columns for two beside each other; rows that one needs at the least."""
+_PATIENCE = 20
+"""How many times as long as its turn took a tile rests: what four take is a fifth of the time."""
 _CALM = 12.0
 """Pictures a second of the tiles: four of them are drawn where one is read."""
 
@@ -25,6 +28,16 @@ class TilePane(SelectingPane):
     """A terminal as it is now; enter shows the whole of it."""
 
     remembers = False
+    _rest = 0.0
+
+    def turn(self) -> bool:
+        """As `TerminalPane`; where a turn takes long, the next one waits longer: keys come first."""
+        began = time.monotonic()
+        if began < self._rest:
+            return False
+        worked = super().turn()
+        self._rest = time.monotonic() + _PATIENCE * (time.monotonic() - began)
+        return worked
 
 
 class Tiles(Container):
