@@ -22,7 +22,10 @@ SHELLS = ("/bin/bash", "/bin/sh")
 
 @dataclass(frozen=True)
 class Person:
-    """A phase's user: its ids, its writable HOME, where it starts, and the shell a session gets."""
+    """A phase's user: its ids, its writable HOME, where it starts, and the shell a session gets.
+
+    `has_workdir`: the folder where it starts was there when it was resolved.
+    """
 
     phase: Literal["agent", "verifier"]
     name: str
@@ -30,6 +33,7 @@ class Person:
     home: str
     workdir: str
     shells: tuple[str, ...]
+    has_workdir: bool = True
 
 
 def resolve(
@@ -56,7 +60,13 @@ def resolve(
         make_directory(root, workdir, 0, 0, 0o755)
     shells = [found.shell] if found.shell and posixpath.basename(found.shell) in _INTERACTIVE else []
     return Person(
-        phase, found.name or str(found.uid), who, home, workdir, tuple(dict.fromkeys((*shells, *SHELLS)))
+        phase,
+        found.name or str(found.uid),
+        who,
+        home,
+        workdir,
+        tuple(dict.fromkeys((*shells, *SHELLS))),
+        _is_directory(root, workdir),
     )
 
 

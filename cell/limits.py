@@ -23,6 +23,8 @@ PROCESSES = 8192
 _PREFIX = "hudtui-"
 _PERIOD = 100_000  # microseconds of processor time that a quota is a part of
 _PATIENCE = 2.0  # seconds in which a group becomes empty when its last process has ended
+# Version 1 counts in a file of its own, and not before Linux 4.13.
+_COUNTERS = {"oom_kill": ("memory.oom_control", "memory.events"), "max": ("pids.events",)}
 _NEVER = -1000  # of the kernel's badness when memory is short
 
 
@@ -74,6 +76,35 @@ def enforce(cell: str, declared: Sequence[Limit], launcher: int) -> Enforced:
             why = limit.why or f"control groups: {error.strerror or error}"
             found.append(msgspec.structs.replace(limit, enforced=False, why=why))
     return Enforced(tuple(found), tuple(groups))
+
+
+@dataclass(frozen=True)
+class Pressure:
+    """How often, so far, a process was ended for want of memory, and how often one was refused."""
+
+    ended: int = 0
+    refused: int = 0
+
+    def __sub__(self, before: Pressure) -> Pressure:
+        return Pressure(self.ended - before.ended, self.refused - before.refused)
+
+
+def pressure(groups: Sequence[Path]) -> Pressure:
+    """Return what the limits of a cell have come to. Errors: none; what is not counted is 0."""
+    counted = {
+        name: sum(_counted(group / file, name) for group in groups for file in files)
+        for name, files in _COUNTERS.items()
+    }
+    return Pressure(ended=counted["oom_kill"], refused=counted["max"])
+
+
+def _counted(file: Path, name: str) -> int:
+    with suppress(OSError, ValueError):
+        for line in file.read_text("ascii").splitlines():
+            word, _, number = line.partition(" ")
+            if word == name:
+                return int(number)
+    return 0
 
 
 def protect(launcher: int) -> int:

@@ -92,8 +92,11 @@ def gather(
         full_id_map=info.identity.full_id_map if info else True,
         verifier_timeout_sec=task.verifier.timeout_sec,
     )
-    if grading is None:
-        return facts
+    return facts if grading is None else with_grading(facts, grading)
+
+
+def with_grading(facts: Facts, grading: dict[str, Any]) -> Facts:
+    """Return the facts with what the visitor found, as JSON values."""
     found: Rewards | RewardFault
     if grading["rewards"] is not None:
         found = Rewards(values=grading["rewards"], file=grading["reward_file"])
@@ -117,7 +120,9 @@ def gather(
             for text in grading["interference"]
         ),
         changed=tuple(grading["programs"]),
-        notes=(*grading["notes"], *(("a person was the agent",) if outcome.name == "human" else ())),
+        failed=grading.get("failed", ""),
+        taken=tuple((need, text) for need, text in grading.get("taken", ())),
+        notes=(*grading["notes"], *(("a person was the agent",) if facts.agent.name == "human" else ())),
     )
 
 

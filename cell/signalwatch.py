@@ -1,6 +1,9 @@
 """Who sent which signal to whom, by the kernel's word: a trace of signals and forks, while it is entered.
 
-Also who set the limits of another process, as far as the kernel traces system calls; of whom is not said.
+Also who set the limits of another process, and to whom a new process was refused, as far as the kernel
+traces system calls. Some signals have no sender: the kernel delivers them for the owner of a descriptor
+(`F_SETOWN`), in whatever process something happened to it, or by its own decision (memory or processor
+time is used up). An agent can bring those about, and so can a verifier; the trace says what they are.
 
 That a process was killed can be seen; by whom cannot, once the killer has gone. The kernel's
 `signal_generate` trace point runs in the sender, and its fork records say whose child everybody is,
@@ -37,10 +40,17 @@ _SET_FILTER, _SET_OUTPUT = 0x40082406, 0x2405
 _LOST, _EXIT, _FORK, _SAMPLE = 2, 4, 7, 9
 _RING = 1 << 17  # bytes for each processor, emptied when half full
 _MOST = 64 << 20  # bytes of records; a verifier that forks more is not watched to its end
-# Trace points, and what of them: not what the kernel itself or a timer sends, nor news of children.
-_SIGNALS = ("signal/signal_generate", b"sig != 17 && code != 128 && code != -2")
+# Trace points, and what of them: not what a timer of one's own sends, nor news of children.
+_SIGNALS = ("signal/signal_generate", b"sig != 17 && code != -2")
 _LIMITS = ("syscalls/sys_enter_prlimit64", b"pid != 0 && new_rlim != 0")
+_FORKS = tuple(
+    (f"syscalls/sys_exit_{call}", b"ret == -11 || ret == -12")
+    for call in ("clone", "clone3", "fork", "vfork")
+)
 _IGNORED, _OVERFLOW = 1, 3
+_KERNEL, _SIGIO = 128, -5  # codes of a signal: the kernel's own decision, and a descriptor's
+# A fault of the process itself has codes that would be a descriptor's with any other signal.
+_FAULTS = {signal.SIGILL, signal.SIGTRAP, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS}
 # What no process ends or stops by, unless it asked for it.
 _HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH}
 
@@ -57,13 +67,30 @@ class Fork:
 
 @dataclass(frozen=True)
 class Signal:
-    """Process `sender` sent signal `number` to the thread `target`, whose name was `name`."""
+    """Process `sender` sent signal `number` to the thread `target`, whose name was `name`.
+
+    Unless `owned` (it came for the owner of a descriptor) or `kernel` (by the kernel's decision):
+    `sender` is then who happened to run.
+    """
 
     time: int
     sender: int
     number: int
     target: int
     name: str
+    code: int = 0
+
+    @property
+    def owned(self) -> bool:
+        """Whether it was sent for the owner of a descriptor, as `F_SETOWN` made one."""
+        if self.code == _KERNEL:
+            return self.number == signal.SIGIO
+        return self.code == _SIGIO or (1 <= self.code <= 6 and self.number not in _FAULTS)
+
+    @property
+    def kernel(self) -> bool:
+        """Whether the kernel decided it, of what it has: memory and processor time."""
+        return self.code == _KERNEL and not self.owned
 
 
 @dataclass(frozen=True)
@@ -75,17 +102,36 @@ class Limited:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """Process `pid` was refused a new process or thread."""
+
+    time: int
+    pid: int
+
+
+@dataclass(frozen=True)
 class Crossings:
-    """What came from the senders: signals as (signal's name, target's name) → how often, and limits."""
+    """What came from the senders: signals as (signal's name, target's name) → how often, and limits.
+
+    `owned` and `kernel` are signals that no sender is known of, `refused` is how often the watched ones
+    were refused a process.
+    """
 
     signals: Counter[tuple[str, str]] = field(default_factory=Counter)
     limits: int = 0
+    owned: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kernel: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: int = 0
 
 
-def crossings(events: Iterable[Fork | Signal | Limited], senders: Collection[int], root: int) -> Crossings:
+_Event = Fork | Signal | Limited | Refused
+
+
+def crossings(events: Iterable[_Event], senders: Collection[int], root: int) -> Crossings:
     """Return which signals came from `senders` or their children to `root` or its children. Pure."""
     theirs, tree = set(senders), {root}
-    found, limits = Counter[tuple[str, str]](), 0
+    found, limits, refused = Counter[tuple[str, str]](), 0, 0
+    owned, kernels = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for event in sorted(events, key=lambda event: event.time):
         if isinstance(event, Fork):
             # a pid that is used again belongs to whom it belongs now
@@ -96,9 +142,19 @@ def crossings(events: Iterable[Fork | Signal | Limited], senders: Collection[int
                     family -= {event.pid, event.tid}
         elif isinstance(event, Limited):
             limits += event.sender in theirs
-        elif event.sender in theirs and event.target in tree and event.number not in _HARMLESS:
+        elif isinstance(event, Refused):
+            refused += event.pid in tree
+        elif event.target not in tree or event.number in _HARMLESS:
+            continue
+        elif event.owned:
+            owned[_name(event.number), event.name] += 1
+        elif event.kernel:
+            # terminals and the like send so, too, but only to their own session
+            if event.number in (signal.SIGKILL, signal.SIGXCPU):
+                kernels[_name(event.number), event.name] += 1
+        elif event.sender in theirs:
             found[_name(event.number), event.name] += 1
-    return Crossings(found, limits)
+    return Crossings(found, limits, owned, kernels, refused)
 
 
 def _name(number: int) -> str:
@@ -111,11 +167,14 @@ def _name(number: int) -> str:
 class SignalWatch:
     """Watches while it is entered. `senders` says which processes are suspected, at the start.
 
+    `always`: also when nobody is.
+
     Errors: none. When `why` is not empty, or not `intact`, what `found` says is no proof of innocence.
     """
 
-    def __init__(self, senders: Callable[[], Collection[int]]) -> None:
+    def __init__(self, senders: Callable[[], Collection[int]], *, always: bool = False) -> None:
         self.why = ""
+        self._always = always
         self.intact = True
         self._ask, self._senders = senders, frozenset[int]()
         self._descriptors: list[int] = []
@@ -125,7 +184,7 @@ class SignalWatch:
         self._points: dict[int, _Point] = {}
 
     def __enter__(self) -> Self:
-        if not self._ask():  # nobody there who could, or whose children could
+        if not (self._always or self._ask()):  # nobody there who could, or whose children could
             return self
         try:
             self._open()
@@ -153,8 +212,9 @@ class SignalWatch:
         tracing = kernel.detached("tracefs")
         try:
             wanted = [_layout(tracing, *_SIGNALS)]
-            with suppress(OSError):
-                wanted.append(_layout(tracing, *_LIMITS))
+            for point in (_LIMITS, *_FORKS):
+                with suppress(OSError):
+                    wanted.append(_layout(tracing, *point))
         finally:
             os.close(tracing)
         self._points = {point.number: point for point in wanted}
@@ -208,7 +268,7 @@ class SignalWatch:
         else:
             self._records.append(data)
 
-    def _events(self) -> Iterator[Fork | Signal | Limited]:
+    def _events(self) -> Iterator[_Event]:
         for data in self._records:
             at = 0
             while at < len(data):
@@ -223,7 +283,7 @@ class SignalWatch:
                 elif kind == _LOST:
                     self.intact = False
 
-    def _sample(self, body: bytes) -> Iterator[Signal | Limited]:
+    def _sample(self, body: bytes) -> Iterator[Signal | Limited | Refused]:
         sender, tid, time = struct.unpack_from("=IIQ", body)
         raw = body[20:]
         point = self._points.get(int.from_bytes(raw[:2], sys.byteorder))
@@ -237,12 +297,14 @@ class SignalWatch:
         if number("common_pid") != tid:
             # numbers of another pid namespace: who is meant cannot be told
             self.why, self.intact = "it is not the machine's own pid namespace", False
+        elif "ret" in point.fields:
+            yield Refused(time, sender)
         elif "comm" not in point.fields:
             yield Limited(time, sender)
         elif number("result") not in (_IGNORED, _OVERFLOW):
             offset, size = point.fields["comm"]
             name = raw[offset : offset + size].split(b"\0")[0].decode("utf-8", "replace")
-            yield Signal(time, sender, number("sig"), number("pid"), name)
+            yield Signal(time, sender, number("sig"), number("pid"), name, number("code"))
 
 
 @dataclass(frozen=True)

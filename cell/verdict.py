@@ -21,6 +21,8 @@ Causes are what somebody will be blamed by, so each needs its evidence:
  - A doubt that makes a reward suspect is the cause itself: nobody else is accused beside it.
  - A verifier that ended by itself and left no readable reward did not do its part: `verifier`, shown;
    but `unknown` when it ran programs that the agent had changed, or was killed by who knows whom.
+ - A verifier that could not be started is the agent's doing when its interpreter or its folder was
+   taken away, as the overlay shows; else the verifier's or the task's.
  - What an operator did is `operator`, beside the rest.
 """
 
@@ -92,6 +94,8 @@ _FAULTS: Final[dict[str, CauseName]] = {
 # A fault of the bookkeeping, or of a door that let nobody in, does not change the world that was graded.
 _BOOKKEEPING: Final = frozenset({"journal", "recording", "record", "trial", "artifacts", "gate", "control"})
 _OWN_CRASH: Final = frozenset({"SEGV", "ABRT", "BUS", "FPE", "ILL", "SYS", "TRAP", "PIPE"})
+# Whose a start is that failed, when the agent changed nothing of what it needs.
+_STAGES: Final[dict[str, CauseName]] = {"exec": "verifier", "workdir": "task"}
 _SHOWN_TESTS: Final = 20
 _NO_SANDBOX: Final = "it ran without a sandbox"
 
@@ -233,7 +237,8 @@ def _tools(facts: Facts) -> list[Cause]:
     causes = []
     for gone in missing_commands(facts.verifier_output, facts.verifier_line):
         said = line(gone.text, "verifier/test-stdout.txt", gone.line)
-        touched = [text for text in facts.changed if text.split(" ")[0].endswith(f"/{gone.command}")]
+        touched = [text for text in facts.changed if text.partition(": ")[0].endswith(f"/{gone.command}")]
+        touched += [text for text in facts.taken_for(gone.command) if text not in touched]
         if touched:
             evidence = [said, *(fact(plain(text, limit=300)) for text in touched)]
             causes.append(_cause("agent", "shown", f"the agent changed {gone.command}", evidence))
@@ -294,6 +299,16 @@ def _of_no_reward(facts: Facts) -> tuple[Cause, str]:
 
 def _of_stop(facts: Facts) -> Cause:
     evidence = [ending(facts), *circumstances(facts)]
+    if facts.failed:
+        if mine := facts.taken_for("start"):
+            summary = "the verifier could not be started: the agent changed what it needs"
+            told = [fact(plain(text, limit=300)) for text in mine]
+            return _cause("agent", "shown", summary, [ending(facts), *told])
+        if who := _STAGES.get(facts.failed):
+            return _cause(who, "shown", "the verifier could not be started", evidence)
+    if facts.late and facts.taken_for("files"):
+        summary = "the verifier did not end within its time; the agent replaced files that programs ask"
+        return _cause("agent", "assumed", summary, evidence)
     if facts.late:
         # That it was late is shown; that the verifier is to blame for it is not.
         return _cause("verifier", "assumed", "the verifier did not end within its time", evidence)

@@ -50,6 +50,8 @@ TOOLS: Final = frozenset(
     }
 )
 _MISSING: Final = re.compile(
+    r": line \d+: (?P<path>/[\w.+/-]+): (?:No such file or directory|cannot execute: .*)\s*$|"
+    r"error while loading shared libraries: (?P<library>[\w.+-]+): cannot open|"
     r"(?:^|[:\s])(?P<bash>[\w.+/-]+): (?:command )?not found\s*$|"
     r"env: ['‘]?(?P<env>[\w.+-]+)['’]?: No such file or directory"
 )
@@ -71,11 +73,11 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 def missing_commands(output: str, first_line: int = 1) -> tuple[Missing, ...]:
-    """Find `x: command not found`, as bash, dash, busybox and env say it, each command once."""
+    """Find `x: command not found`, as bash, dash, busybox and env say it, and libraries, each once."""
     found: dict[str, Missing] = {}
     for number, text in enumerate(output.splitlines(), first_line):
         if len(text) < 1000 and (match := _MISSING.search(text)):
-            command = (match["bash"] or match["env"]).rpartition("/")[2]
+            command = (match["bash"] or match["env"] or match["library"] or match["path"]).rpartition("/")[2]
             if command:
                 found.setdefault(command, Missing(command, number, plain(text, limit=200)))
     return tuple(found.values())

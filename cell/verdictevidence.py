@@ -21,6 +21,7 @@ def circumstances(facts: Facts) -> list[Evidence]:
     found += [
         fact(f"the verifier ran, changed by the agent: {plain(text, limit=300)}") for text in facts.changed
     ]
+    found += [fact(text) for text in _taken(facts)]
     found += denials(facts, "agent")
     if not facts.full_id_map:
         found.append(fact("only one user id could be mapped"))
@@ -30,6 +31,10 @@ def circumstances(facts: Facts) -> list[Evidence]:
     if agent.name == "oracle":
         found.append(fact("the agent was the task's own solution"))
     return found
+
+
+def _taken(facts: Facts) -> list[str]:
+    return [f"changed under the verifier: {plain(text, limit=300)}" for _, text in facts.taken]
 
 
 def denials(facts: Facts, phase: str) -> list[Evidence]:
@@ -55,6 +60,7 @@ def notes_of(facts: Facts) -> tuple[str, ...]:
     if facts.agent.timed_out:
         notes.append(time_note(facts))
     notes += [f"the verifier ran, changed by the agent: {plain(text, limit=300)}" for text in facts.changed]
+    notes += _taken(facts)
     notes += [f"{fault.where}: {fault.message}" for fault in facts.faults if not fault.fatal]
     notes += [f"the verifier: {plain(found.text, limit=300)}" for found in facts.interference]
     if not facts.full_id_map:

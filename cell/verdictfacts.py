@@ -74,7 +74,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `rewards` is None when the verifier did not run. `verifier_stopped` says what ended it, if not
     itself (`deadline` or `timed out …`, else a reason in words). `verifier_output` is the end of its
     output and `verifier_line` the number of that text's first line. `changed` names the programs it
-    ran that the agent had changed. `cancelled` is empty, or who stopped the rollout and how.
+    ran that the agent had changed; `taken` pairs what it needed ("start", "files", or the name of a
+    command) with what the agent did to it; `failed` is the stage at which it could not be started.
+    `cancelled` is empty, or who stopped the rollout and how.
     """
 
     rewards: Rewards | RewardFault | None = None
@@ -92,10 +94,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     denials: tuple[Denial, ...] = ()
     interference: tuple[Interference, ...] = ()
     changed: tuple[str, ...] = ()
+    failed: str = ""
+    taken: tuple[tuple[str, str], ...] = ()
     cancelled: str = ""
     unsandboxed: bool = False
     full_id_map: bool = True
     notes: tuple[str, ...] = ()
+
+    def taken_for(self, need: str) -> list[str]:
+        """Return what the agent did to what was needed for `need`."""
+        return [text for what, text in self.taken if what == need]
 
     @property
     def late(self) -> bool:

@@ -9,67 +9,35 @@ with the agent's processes held still.
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
-import math
 import os
-import shutil
 import signal
 import tarfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from . import kernel
+from . import kernel, taken, trees
 from .errors import HarnessError
 from .events import VerifierRan
 from .evidence import ProgramWatch
 from .freeze import Freezer
 from .identity import Person
 from .interference import InterferenceWatch, agents
-from .records import Record, TestResult
 from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
 from .sandbox import Ended, StartFailed
 from .session import Input, Pipes
+from .verdictclues import missing_commands
+from .weighing import Grading, weigh
 from .workspace import Workspace
 
 _LOG_BYTES, _LOG_FILES = 1 << 30, 100_000
 _TAIL = 64 << 10
-
-
-class Grading(Record, frozen=True, kw_only=True):
-    """What one verification gave. `rewards` is None where `fault` (Harbor's name, a message) says why.
-
-    `interference` is what was done to it, `interference_outside` when the kernel says that processes of
-    the agent did it, `interference_proved` when it went otherwise with those held still. `sure` says
-    that no signal of theirs can have been missed.
-    """
-
-    attempt: int
-    exit: int | None
-    signal: str | None
-    ms: float
-    started: float
-    stopped: str
-    rewards: dict[str, float] | None
-    reward_file: str
-    fault: tuple[str, str] | None
-    tests: tuple[TestResult, ...]
-    notes: tuple[str, ...]
-    programs: tuple[str, ...]
-    interference: tuple[str, ...]
-    interference_outside: bool
-    interference_proved: bool
-    sure: bool
-    output: str
-
-    @property
-    def lowest(self) -> float:
-        """The lowest of the rewards; below every reward where there is none."""
-        return -math.inf if self.rewards is None else min(self.rewards.values(), default=0.0)
+_CLUES = 20  # missing commands that are looked for
+_LITTLE = 1 << 20  # bytes
 
 
 @dataclass
@@ -98,10 +66,30 @@ class _Output:
         await asyncio.get_running_loop().create_future()
 
 
+@dataclass(frozen=True)
+class _Run:
+    """How one run of the tests went; `failed` is the stage at which it could not be started."""
+
+    ended: Ended
+    stopped: str
+    failed: str
+    refused: str
+    acted: InterferenceWatch
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """What was done to it."""
+        acted = self.acted
+        refused = (self.refused,) if self.refused else ()
+        return (*acted.sent, *acted.unclear, *refused) or acted.suspected
+
+
 async def verify(
     workspace: Workspace, tests: bytes, *, env: Mapping[str, str], within: float, trial: Path, by: str
 ) -> Grading:
     """Run the tests (a tar of the tests folder), `within` so many seconds; once more if somebody interfered.
+
+    Where the verifier lacked memory or processes, those of the agent are ended before the second time.
 
     The trial's `verifier/` is replaced by what this verification left. The phase goes to `verifier`
     and then to `finished`.
@@ -109,11 +97,13 @@ async def verify(
     workspace.enter("verifier", by)
     try:
         first = await _once(workspace, tests, env=env, within=within, trial=trial)
-        killed = first.signal is not None and not first.stopped and not first.sure
-        if first.interference_outside or (first.lowest < 1 and (first.interference or killed)):
+        if first.doubtful:
             held, freezer = len(agents(workspace.sandbox)), Freezer(workspace.sandbox)
             await freezer.freeze(list)
             try:
+                if first.starved:
+                    # what stands still keeps its memory and its place among the processes
+                    await _end(workspace, lambda: sorted(agents(workspace.sandbox)), "the agent's")
                 second = await _once(workspace, tests, env=env, within=within, trial=None)
             finally:
                 await freezer.thaw()
@@ -121,26 +111,6 @@ async def verify(
         return first
     finally:
         workspace.enter("finished", by)
-
-
-def weigh(first: Grading, second: Grading, *, held: int) -> Grading:
-    """Return the first verification with what a second one, with the agent's processes held, proves. Pure."""
-    seen = first.interference or (f"the verifier was ended by SIG{first.signal}, not by the harness",)
-    alone = f"with {held} processes of the agent held still"
-    clean = not second.interference and (second.signal is None or bool(second.stopped))
-    better = held > 0 and second.lowest > first.lowest
-    if clean and (first.interference_outside or better):
-        how = f"exit status {second.exit}" if second.signal is None else f"signal {second.signal}"
-        told = f"{alone}, the same verification ended by itself ({how})"
-        return msgspec.structs.replace(first, interference=(*seen, told), interference_proved=True)
-    if first.interference_outside:
-        return msgspec.structs.replace(first, interference=(*seen, f"{alone}, it went no better"))
-    if held and first.sure:
-        # it does the same when nobody can act on it: what was seen is its own doing
-        note = f"{seen[0]}; {alone}, it went the same"
-        return msgspec.structs.replace(first, interference=(), notes=(*first.notes, note))
-    told = "the same verification with the agent's processes held still went no better"
-    return msgspec.structs.replace(first, interference=(*seen, told))
 
 
 async def _once(
@@ -165,7 +135,7 @@ async def _once(
             watch = around.enter_context(ProgramWatch(workspace.diffs, workspace.root))
             if workspace.ways is not None:
                 await around.enter_async_context(workspace.ways.for_verifier())
-            ended, stopped, acted = await _run(
+            run = await _run(
                 workspace,
                 person,
                 env,
@@ -173,43 +143,52 @@ async def _once(
                 output,
                 within=within,
                 watch=watch,
+                alone=trial is None,
             )
+        acted = run.acted
         found = read_rewards(logs)
         notes = list(found.notes)
         if acted.why_unsure:
             notes.append(f"signals to the verifier could not be traced: {acted.why_unsure}")
-        seen = acted.sent or acted.suspected
+        said = output.tail.decode("utf-8", "replace")
+        changes = _taken(workspace, run, said, tests_mount, env)
+        if full := _full(workspace):
+            notes.append(full)
         tests_told = read_ctrf(logs, notes)
         if folder is not None:
             notes += copy_tree(logs, folder, max_bytes=_LOG_BYTES, max_files=_LOG_FILES)
         fault = found if isinstance(found, RewardFault) else None
         grading = Grading(
             attempt=attempt,
-            exit=ended.code,
-            signal=ended.signal_name,
+            exit=run.ended.code,
+            signal=run.ended.signal_name,
             ms=round((time.monotonic() - begun) * 1000, 3),
             started=started,
-            stopped=stopped,
+            stopped=run.stopped,
             rewards=None if isinstance(found, RewardFault) else dict(found.values),
             reward_file="" if isinstance(found, RewardFault) else found.file,
             fault=(fault.name, fault.message) if fault else None,
             tests=tests_told,
             notes=tuple(notes),
             programs=watch.found,
-            interference=seen,
+            interference=run.seen,
             interference_outside=bool(acted.sent),
             interference_proved=False,
             sure=acted.sure,
-            output=bytes(output.tail).decode("utf-8", "replace"),
+            output=said,
+            unclear=bool(acted.unclear or run.refused),
+            starved=acted.starved or bool(run.refused),
+            failed=run.failed,
+            taken=changes,
         )
         workspace.record(
             VerifierRan(
                 attempt=attempt,
-                exit=ended.code,
-                signal=ended.signal_name,
+                exit=grading.exit,
+                signal=grading.signal,
                 ms=grading.ms,
-                stopped=stopped,
-                evidence=(*watch.found, *seen),
+                stopped=grading.stopped,
+                evidence=(*watch.found, *(text for _, text in changes), *run.seen),
             )
         )
         return grading
@@ -227,8 +206,10 @@ async def _run(
     *,
     within: float,
     watch: ProgramWatch,
-) -> tuple[Ended, str, InterferenceWatch]:
-    with InterferenceWatch(workspace.sandbox) as acted:
+    alone: bool,
+) -> _Run:
+    failed = refused = ""
+    with InterferenceWatch(workspace.sandbox, workspace.groups, alone=alone) as acted:
         pipes = Pipes.make(merged=True)
         try:
             child = workspace.sandbox.spawn(
@@ -267,10 +248,43 @@ async def _run(
             ended = (await driven).ended
         except StartFailed as error:
             await output.output(f"the verifier could not be started: {error}\n".encode())
-            ended, stopped = Ended(127, None), f"not started: {error}"
+            ended, stopped, failed = Ended(127, None), f"not started: {error}", error.stage
+            if error.errno in (errno.EAGAIN, errno.ENOMEM):
+                refused = f"the verifier could not be started: {os.strerror(error.errno)}"
         finally:
             await _end_tree(workspace, watch.view)
-    return ended, stopped, acted
+    return _Run(ended, stopped, failed, refused, acted)
+
+
+def _taken(
+    workspace: Workspace, run: _Run, said: str, tests: int, env: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Return what the agent took away of what this verification needed, with what it was needed for."""
+    diffs, root = workspace.diffs, workspace.root
+    if not diffs:
+        return ()
+    search = workspace.environment("verifier", {}, declared=tuple(env.items())).get("PATH", "")
+    found = [("files", text) for text in taken.asked_files(diffs)]
+    if run.failed == "exec":
+        with suppress(OSError), Path(f"/proc/self/fd/{tests}/test.sh").open("rb") as script:
+            found += [("start", text) for text in taken.for_start(diffs, root, script.read(4096), search)]
+    elif run.failed == "workdir":
+        person = workspace.people["verifier"]
+        gone = taken.for_folder(diffs, root, person.workdir, known=person.has_workdir)
+        found += [("start", text) for text in gone]
+    for miss in missing_commands(said)[:_CLUES]:
+        found += [(miss.command, text) for text in taken.for_command(diffs, root, miss.command, search)]
+    return tuple(dict.fromkeys(found))
+
+
+def _full(workspace: Workspace) -> str:
+    """Say that nothing can be written in the world any more."""
+    for _, upper in workspace.diffs:
+        with suppress(OSError):
+            facts = os.statvfs(upper)
+            if facts.f_bavail * facts.f_frsize < _LITTLE or (facts.f_files and not facts.f_favail):
+                return "the disk below the world was full when the verifier ended"
+    return ""
 
 
 def _tree(workspace: Workspace, view: int) -> list[int]:
@@ -283,16 +297,21 @@ def _tree(workspace: Workspace, view: int) -> list[int]:
 
 
 async def _end_tree(workspace: Workspace, view: int) -> None:
-    """Kill what is left of the verifier, until nothing is, or it cannot be killed (a stuck disk)."""
+    """Kill what is left of the verifier."""
+    await _end(workspace, lambda: _tree(workspace, view), "the verifier's")
+
+
+async def _end(workspace: Workspace, those: Callable[[], list[int]], whose: str) -> None:
+    """Kill some processes, until none is left, or one cannot be killed (a stuck disk)."""
     for _ in range(500):
-        living = [pid for pid in _tree(workspace, view) if kernel.process(pid)]
+        living = [pid for pid in those() if kernel.process(pid)]
         if not living:
             return
         for pid in living:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(0.01)
-    workspace.fault("verifier", f"{len(living)} of the verifier's processes could not be ended")
+    workspace.fault("verifier", f"{len(living)} of {whose} processes could not be ended")
 
 
 def _readable(mount: int) -> int:
@@ -303,7 +322,7 @@ def _fresh(folder: Path | None) -> int:
     if folder is None:
         return os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
     if folder.exists():
-        shutil.rmtree(folder)
+        trees.remove(folder)
     folder.mkdir()
     return os.open(folder / "test-stdout.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 

@@ -10,6 +10,7 @@ import pytest
 
 from cell import visitor
 from cell.errors import HarnessError
+from cell.weighing import Grading, weigh
 
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -37,8 +38,8 @@ def test_tests_that_lead_out_are_refused(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def grading(**found: object) -> visitor.Grading:
-    plain = visitor.Grading(
+def grading(**found: object) -> Grading:
+    plain = Grading(
         attempt=1,
         exit=0,
         signal=None,
@@ -63,6 +64,8 @@ def grading(**found: object) -> visitor.Grading:
 PASSED = {"rewards": {"reward": 1.0}}
 KILLED = {"rewards": None, "exit": None, "signal": "KILL"}
 SENT = {"interference": ("SIGKILL to 'sleep'",), "interference_outside": True}
+UNCLEAR = {"interference": ("SIGKILL to 'sleep', F_SETOWN",), "unclear": True}
+STARVED = {"interference": ("SIGKILL from the kernel",), "unclear": True, "starved": True}
 LIMITS = {"interference": ("the limits changed",)}
 
 
@@ -79,6 +82,12 @@ LIMITS = {"interference": ("the limits changed",)}
         (LIMITS, {}, 1, False, False),
         (LIMITS, {**PASSED, **LIMITS}, 1, False, False),
         (LIMITS, PASSED, 0, False, True),
+        # nobody is known as its sender: what the verifier does to itself, it does again
+        (UNCLEAR, {}, 1, True, True),
+        ({**PASSED, **UNCLEAR}, {}, 1, True, True),
+        (UNCLEAR, UNCLEAR, 1, False, False),
+        ({**KILLED, **STARVED}, PASSED, 1, True, True),
+        ({**KILLED, **STARVED}, {**KILLED, **STARVED}, 1, False, False),
         # killed, and signals could not be traced
         ({**KILLED, "sure": False}, PASSED, 1, True, True),
         ({**KILLED, "sure": False}, {**KILLED, "sure": False}, 1, False, True),
@@ -87,7 +96,7 @@ LIMITS = {"interference": ("the limits changed",)}
 def test_a_second_verification_proves_or_clears(
     first: dict[str, object], second: dict[str, object], held: int, proved: bool, left: bool
 ) -> None:
-    found = visitor.weigh(grading(**first), grading(**second), held=held)
+    found = weigh(grading(**first), grading(**second), held=held)
     assert found.interference_proved is proved
     assert bool(found.interference) is left
     assert found.rewards == grading(**first).rewards, "the first one is what was graded"
