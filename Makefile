@@ -57,7 +57,7 @@ fix: setup  ## format, and mend what the linter can
 bench: setup  ## measure, each figure beside its floor
 	$(ROOT) $(BIN)/python -m bench $(ARGS)
 
-screenshots: setup  ## draw the pictures of the cockpit in screenshots/ again
+screenshots: setup  ## draw the pictures of the cockpit again; as root from a new real run, which `--demo` shows then
 	$(BIN)/python -m screenshots $(ARGS)
 
 constraints: setup  ## write the installed versions into constraints.txt
