@@ -264,7 +264,7 @@ class Desk:
         self.publish()
 
     async def _stop(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        if by == "operator" and self.world.phase in ("agent", "verifier"):
+        if by == "operator" and self.world.phase in ("starting", "agent", "sealed", "verifier"):
             self.world.intervened(by, "stopped the cell")
         self.world.close(f"stopped by {by}" + (f": {args['why']}" if args.get("why") else ""))
 

@@ -16,6 +16,9 @@ from .rewards import RewardFault, Rewards
 from .task import Task
 from .verdictfacts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
 
+STOPPED = "stopped the cell"
+"""What an intervention says that ended a cell before its verdict."""
+
 # Faults that end a rollout. With the others it goes on, and the verdict weighs what they mean.
 _FATAL = {"sandbox", "serve"}
 
@@ -65,12 +68,14 @@ def gather(
     networks: tuple[NetworkOverride, ...] = (),
 ) -> Facts:
     """Put together everything that is known of a rollout, from its records and what was just seen."""
-    interventions, faults = [], list[FaultSeen]()
+    interventions, faults, stopped = [], list[FaultSeen](), ""
     denied: dict[tuple[str, str], Denial] = {}
     with suppress(OSError):
         for line in journal.read(trial / "cell" / "events.jsonl"):
             event = line.event
             if isinstance(event, Intervention):
+                if event.what == STOPPED:
+                    stopped = f"{event.principal} {event.what}"
                 interventions.append(
                     Evidence(kind="event", text=f"{event.principal} {event.what}", ref=str(line.seq))
                 )
@@ -87,7 +92,8 @@ def gather(
         # what the cell wrote down comes before what was seen of it from here: that is a consequence
         faults=(*faults, *fatal),
         networks=networks,
-        cancelled=cancelled,
+        # what breaks when somebody stops a cell is no fault of its own
+        cancelled=cancelled or (stopped if grading is None else ""),
         unsandboxed=unsandboxed,
         full_id_map=info.identity.full_id_map if info else True,
         verifier_timeout_sec=task.verifier.timeout_sec,

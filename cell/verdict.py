@@ -143,11 +143,12 @@ def conclude(facts: Facts) -> Verdict:
         shown = ", ".join(f"{name}={value:g}" for name, value in written.items())
         notes = (*notes, f"a reward was written ({plain(shown, limit=200)}); it does not count")
     causes, fault = _ungraded(facts, doubts, fatal)
+    operator = () if facts.cancelled else _of_operator(facts)  # who stopped it is the cause already
     return Verdict(
         verdict="ungraded",
         fault=plain(fault),
         tests=facts.tests,
-        causes=(*causes, *_of_operator(facts)),
+        causes=(*causes, *operator),
         touched=bool(facts.interventions),
         notes=notes,
     )
@@ -175,10 +176,11 @@ def _ungraded(
     """Return the causes and the fault's text."""
     if facts.cancelled:  # before the faults: what breaks when a world is taken down is no news
         text = f"the rollout was stopped: {facts.cancelled}"
-        return (_cause("operator", "shown", text, [fact(text)]),), f"CancelledError: {text}"
+        cause = _cause("operator", "shown", text, [fact(text), *facts.interventions])
+        return (cause,), f"CancelledError: {text}"
     if fatal:
         return tuple(map(_of_fault, fatal)), f"{fatal[0].where}: {fatal[0].message}"
-    cause, text = _of_no_reward(facts)
+    blamed, text = _of_no_reward(facts)
     if facts.interference:
         if not isinstance(facts.rewards, RewardFault) and not facts.late:
             text = f"the verifier was interfered with: {facts.interference[0].text}"
@@ -186,7 +188,7 @@ def _ungraded(
         return (mine, *(doubt for doubt in doubts if doubt != mine)), text
     # That there was no sandbox is said, but explains no missing reward.
     explained = any(doubt.summary != _NO_SANDBOX for doubt in doubts)
-    return doubts if explained else (cause, *doubts), text
+    return doubts if explained else (blamed, *doubts), text
 
 
 def _doubts(facts: Facts) -> tuple[Cause, ...]:
@@ -237,7 +239,8 @@ def _tools(facts: Facts) -> list[Cause]:
     causes = []
     for gone in missing_commands(facts.verifier_output, facts.verifier_line):
         said = line(gone.text, "verifier/test-stdout.txt", gone.line)
-        touched = [text for text in facts.changed if text.partition(": ")[0].endswith(f"/{gone.command}")]
+        ends = f"/{gone.command}"
+        touched = [text for text in facts.changed if text.split(" ")[0].rstrip(":").endswith(ends)]
         touched += [text for text in facts.taken_for(gone.command) if text not in touched]
         if touched:
             evidence = [said, *(fact(plain(text, limit=300)) for text in touched)]
