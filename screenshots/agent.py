@@ -110,7 +110,7 @@ def main(tasks: Path, stage: Path) -> int:
         typed(master, line)
     if task.name in STAYS:
         stay(master, task.name, stage)
-    typed(master, "exit")
+    typed(master, "exit 0")
     watch(master, 5)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
