@@ -94,6 +94,11 @@ class Journal:
         self.seq, self.head = line.seq, digest
         return msgspec.structs.replace(line, hash=digest)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is written any more."""
+        return self._fd < 0
+
     def close(self) -> None:
         """Close the file and let another writer in. Closing twice is fine."""
         if self._fd >= 0:

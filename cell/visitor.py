@@ -145,6 +145,8 @@ async def _once(
                 watch=watch,
                 alone=trial is None,
             )
+        if workspace.closing.is_set():  # whoever ended the cell ended the verifier
+            raise HarnessError(f"the cell ended while it verified: {workspace.why}")
         acted = run.acted
         found = read_rewards(logs)
         notes = list(found.notes)

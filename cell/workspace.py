@@ -117,6 +117,8 @@ class Workspace:
 
     def record(self, event: AnyEvent) -> int:
         """Journal an event and return its number. A journal that cannot be written ends the cell."""
+        if self.journal.closed:  # who asks is still served for a moment
+            raise HarnessError(f"the cell has ended: {self.why}")
         try:
             return self.journal.append(event).seq
         except HarnessError as error:
@@ -124,7 +126,9 @@ class Workspace:
             raise
 
     def enter(self, phase: PhaseName, by: str, reason: str = "") -> None:
-        """Go on to `phase`."""
+        """Go on to `phase`. Errors: HarnessError, when the cell has ended."""
+        if self.phase == "closed":
+            raise HarnessError(f"the cell has ended: {self.why}")
         self.phase = phase
         self.record(PhaseChanged(phase=phase, by=by, reason=reason))
         self.changed()
