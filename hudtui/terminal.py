@@ -223,7 +223,7 @@ class TerminalPane(Widget, can_focus=True):
     def hidden_columns(self) -> str:
         """Say which columns are seen, where the pane has no room for all."""
         width, cols = self.content_size.width, self.engine.cols if self.engine else 0
-        return f"columns {self._left + 1}–{self._left + width} · ← →" if 0 < width < cols else ""
+        return f"columns {self._left + 1}–{self._left + width}" if 0 < width < cols else ""
 
     def follow(self, on: bool) -> None:
         """Stay at the end, or stay here."""
