@@ -119,10 +119,12 @@ def cockpit(*words: str | Path, cols: int = 120, rows: int = 40) -> Iterator[Ter
 def seat(config: str, cols: int, rows: int, command: str) -> int:
     """Be an agent at its terminal: the stock client, all it prints is read and dropped."""
     made = Terminal([shutil.which("ssh") or "ssh", "-tt", "-F", config, "agent", command], cols, rows)
+    parent = os.getppid()
     with suppress(OSError):
-        while True:
-            made.read(10)
+        while os.getppid() == parent:
+            made.read(1)
             made.drawn = b""
+    made.close()
     return 0
 
 
