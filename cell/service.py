@@ -6,6 +6,7 @@ and after the mount namespace was made private, so that it sees the cell's mount
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -16,9 +17,15 @@ from .launching import Launcher
 def main() -> int:
     """Serve one cell; return the exit status."""
     os.chdir("/")
-    if os.geteuid() == 0:
-        kernel.private_mounts()
-    launcher = Launcher.start()
+    try:
+        if os.geteuid() == 0:
+            kernel.private_mounts()
+        launcher = Launcher.start()
+    except OSError as error:
+        # in a chroot, say, whose root is no mount point
+        said = {"error": f"no mount namespace of its own, or no launcher: {error}", "kind": "harness"}
+        os.write(1, json.dumps(said).encode() + b"\n")
+        return 3
     from . import serve
 
     return serve.main(launcher)
