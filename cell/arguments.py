@@ -121,7 +121,12 @@ def parser() -> argparse.ArgumentParser:
     command("stop", "End a living cell.", cell=True)
     keep = command("keep", "Keep a cell when its rollout ends.", cell=True)
     keep.add_argument("--release", action="store_true", help="keep it no longer")
-    command("grade", "Verify a kept or orphaned cell, and give its verdict anew.", cell=True)
+    grade = command("grade", "Verify a kept or orphaned cell, and give its verdict anew.", cell=True)
+    grade.add_argument(
+        "--seal",
+        action="store_true",
+        help="end the agent's phase first; a runner that lives grades then, and its verdict is shown",
+    )
     _beside_the_agent(command)
     _inside(command)
     _handing_on(command)
@@ -319,7 +324,6 @@ def _numbers(text: str) -> list[int]:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return number
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)

@@ -26,9 +26,9 @@ def living() -> list[Path]:
     return found
 
 
-def known(paths: list[Path]) -> list[trials.Trial]:
-    """Return the trials below `paths`, and the living ones of this machine."""
-    folders = dict.fromkeys(str(path) for path in living())
+def known(paths: list[Path], *, elsewhere: bool = True) -> list[trials.Trial]:
+    """Return the trials below `paths`, and with `elsewhere` all living ones of this machine."""
+    folders = dict.fromkeys(str(path) for path in living()) if elsewhere else dict[str, None]()
     for path in paths:
         # one trial has one name, whether it is found by a relative path, a link, or as a living one
         roots = trials.discover(path.resolve())
@@ -69,7 +69,8 @@ def runtime_of(trial: trials.Trial) -> Path:
     """Return where a living cell answers; UsageError when it does not live."""
     if not trial.alive:
         raise UsageError(
-            f"the cell {trial.id} ({trial.task}) has ended; only its records are left, in {trial.path}"
+            f"the cell {trial.id} ({trial.task}) has ended ({trial.state}): only its records are left, in "
+            f"{trial.path}; `cell run --keep always` leaves a cell up, to enter it and grade it again"
         )
     info = read_info(Path(trial.path))
     return RUNTIME / (info.cell if info is not None else trial.id)

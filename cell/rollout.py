@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,17 +19,18 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, deadline, harbor, kernel, peers
+from . import agents, control, deadline, harbor, kernel, peers, placing, trees
 from .errors import CellError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
 from .peers import Peer
-from .placing import finish, start
-from .records import CellInfo, Verdict
+from .records import Verdict
 from .sandbox import Ended
 from .serve import RUNTIME, PhaseSpec, Spec
 from .task import Phase, Task
 from .verdict import conclude
 from .verdictfacts import AgentOutcome, FaultSeen
+
+INTERRUPTED = "the runner was interrupted; nothing was graded"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class Rollout:
     fatal: list[FaultSeen] = field(default_factory=list)
     cancelled: str = ""
     grading: dict[str, Any] | None = None
+    verdict: Verdict | None = None
+    kept: bool = False
+    _serve: asyncio.subprocess.Process | None = None
+    _link: control.Link | None = None
 
     @property
     def runtime(self) -> Path:
@@ -73,37 +78,53 @@ class Rollout:
     async def run(self) -> Verdict:
         """Run to the verdict; the trial folder is complete afterwards. TaskError is the caller's to tell.
 
-        A cancellation (Ctrl-C) seals, grades nothing, tears down, and is raised again.
+        A cancellation (Ctrl-C) seals, grades nothing, tears down, and is raised again: it is heeded once,
+        and what ends is waited for. Whatever else is raised is this trial's fault of the harness.
         """
-        serve: asyncio.subprocess.Process | None = None
-        link: control.Link | None = None
+        refused: TaskError | None = None
         try:
-            serve, link = await self._open()
+            link = await self._open()
             await self._agent(link)
             await self._grade(link)
-        except TaskError:
-            raise
+        except TaskError as error:
+            refused = error
+            self._fault("task", error)
         except CellError as error:
-            self._log(f"fault: {error}")
-            self.fatal.append(FaultSeen(where="serve", message=str(error), fatal=True))
+            self._fault("serve", error)
         except asyncio.CancelledError:
-            self.cancelled = "the runner was interrupted; nothing was graded"
+            self.cancelled = INTERRUPTED
             self._log(self.cancelled)
-        verdict = await asyncio.shield(self._end(serve, link))
-        if self.cancelled:
+        except Exception as error:  # noqa: BLE001 - this trial's fault, nobody else's
+            self._log(traceback.format_exc())
+            self._fault("serve", error)
+        ending, late = asyncio.create_task(self._end()), False
+        while not ending.done():
+            try:
+                await asyncio.wait({ending})
+            except asyncio.CancelledError:
+                late = True
+        self.verdict = ending.result()
+        if late or self.cancelled:
             raise asyncio.CancelledError
-        return verdict
+        if refused is not None:
+            raise refused
+        return self.verdict
+
+    def _fault(self, where: str, error: Exception) -> None:
+        said = str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}"
+        self._log(f"fault: {said}")
+        self.fatal.append(FaultSeen(where=where, message=said, fatal=True))
 
     # ── phases ────────────────────────────────────────────────────────────────────────────────
 
-    async def _open(self) -> tuple[asyncio.subprocess.Process, control.Link]:
+    async def _open(self) -> control.Link:
         began = time.time()
-        serve = await start(self.spec(), self.trial)
-        link = await control.Link.open(self.runtime, "runner")
+        self._serve = await placing.start(self.spec(), self.trial)
+        self._link = link = await control.Link.open(self.runtime, "runner")
         await agents.prepare(self.settings.agent, self.task, link)
         self.spans["environment_setup"] = harbor.Span(began, time.time())
         self._log("the cell is ready")
-        return serve, link
+        return link
 
     async def _agent(self, link: control.Link) -> None:
         began, human = time.time(), self.settings.agent == "human"
@@ -168,7 +189,25 @@ class Rollout:
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────
 
-    async def _end(self, serve: asyncio.subprocess.Process | None, link: control.Link | None) -> Verdict:
+    async def _end(self) -> Verdict:
+        told = False
+        try:
+            verdict = await asyncio.to_thread(self._concluded)
+            keep = self.settings.keep == "always" or (self.settings.keep == "failed" and not verdict.clean)
+            self.kept = keep and not self.cancelled and not self.fatal and self._serve is not None
+            with suppress(CellError, OSError, TimeoutError):
+                async with asyncio.timeout(60):
+                    await self._part(verdict)
+                    told = True
+        finally:
+            if self._serve is not None and self.kept:
+                placing.release(self._serve)
+            elif self._serve is not None:
+                await placing.finish(self._serve, told=told)
+        await asyncio.to_thread(self._write_down, verdict)
+        return verdict
+
+    def _concluded(self) -> Verdict:
         facts = gather(
             self.trial,
             self.task,
@@ -179,30 +218,35 @@ class Rollout:
             unsandboxed=not self.settings.sandboxed,
             networks=overrides(self.task, self.settings.network),
         )
-        verdict = conclude(facts)
-        keep = self.settings.keep == "always" or (self.settings.keep == "failed" and not verdict.clean)
-        keep = keep and not self.cancelled and not self.fatal
+        return conclude(facts)
+
+    async def _part(self, verdict: Verdict) -> None:
+        """Say the last words to the cell."""
+        link = self._link
+        if link is None:
+            return
+        if self.cancelled:
+            # an answer may be under way to who asked and no longer listens: a fresh line, where none is
+            await link.close()
+            link = await control.Link.open(self.runtime, "runner")
         try:
-            if link is not None:
-                with suppress(CellError):
-                    if self.cancelled and self._phase_is("agent"):
-                        await link.call("seal", reason=self.cancelled)
-                    elif not self.cancelled:
-                        await link.call("conclude", verdict=msgspec.to_builtins(given(verdict)))
-                with suppress(CellError):
-                    if keep:
-                        await link.call("keep")
-                        await link.call("adopt", runner=None)
-                    else:
-                        await link.call("stop", why=self.cancelled)
-                await link.close()
+            with suppress(CellError):
+                if self.cancelled and self._phase_is("agent"):
+                    await link.call("seal", reason=self.cancelled)
+                elif not self.cancelled:
+                    await link.call("conclude", verdict=msgspec.to_builtins(given(verdict)))
+            if self.kept:
+                await link.call("keep")
+                await link.call("adopt", runner=None)
+            else:
+                await link.call("stop", why=self.cancelled)
         finally:
-            if serve is not None and not keep:
-                await finish(serve)
+            await link.close()
+
+    def _write_down(self, verdict: Verdict) -> None:
         write(self, verdict)
-        if verdict.clean and not keep:
-            shutil.rmtree(self.trial / "cell" / "root", ignore_errors=True)
-        return verdict
+        if verdict.clean and not self.kept:
+            trees.remove(self.trial / "cell" / "root", ignore_errors=True)
 
     def _log(self, line: str) -> None:
         stamp = time.strftime("%H:%M:%S")
@@ -290,17 +334,3 @@ def write(rollout: Rollout, verdict: Verdict) -> None:
         verifier=rollout.spans.get("verifier"),
     )
     harbor.write_json(trial / "result.json", result)
-
-
-def conclude_orphan(trial: Path, task: Task, info: CellInfo, verdict: Verdict) -> None:
-    """Write the verdict of a cell whose runner has gone, or that was graded again."""
-    config = harbor.trial_config(
-        task_path=str(task.path),
-        source=task.path.parent.name,
-        name=trial.name,
-        trials_dir=str(trial.parent),
-        job_id="",
-        agent=info.agent,
-    )
-    rollout = Rollout(task, trial, info.cell, config, Settings(agent=info.agent), None, started=info.started)
-    write(rollout, verdict)

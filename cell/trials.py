@@ -30,7 +30,8 @@ STALE_AFTER = 600.0
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout as its folder tells it. Times are epoch seconds; what is not known is None or "".
 
-    `alive` is about the serving process of a cell of ours; Harbor's trials never are. `tests_passed`
+    `alive` is about the serving process of a cell of ours; Harbor's trials never are. `orphaned`: it lives,
+    but its runner does not, and nobody keeps it. `tests_passed`
     and `tests_total` are None when nobody reported tests. `activity` counts bytes that were recorded,
     so that two looks at a trial show how much happened in between.
     """
@@ -54,6 +55,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     suspect: bool = False
     touched: bool = False
     alive: bool = False
+    orphaned: bool = False
     kept: bool = False
     started: float | None = None
     finished: float | None = None

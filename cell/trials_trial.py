@@ -105,6 +105,7 @@ class TrialFolder:
             suspect=verdict.suspect if verdict else False,
             touched=(verdict.touched if verdict else False) or self.log.touched,
             alive=lives,
+            orphaned=lives and info is not None and not info.kept and not alive(info.runner),
             kept=bool(info and info.kept),
             started=started,
             finished=when(result.get("finished_at")),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from cell import cells
+from cell.errors import UsageError
 from cell.plain import plain
 
 from .saying import say
@@ -24,14 +26,15 @@ def plan(args: argparse.Namespace) -> int:
     environment = task.environment
     built = f"built from {environment.dockerfile}" if environment.dockerfile else "composed system root"
     root = environment.docker_image or built
-    plan = {
+    pictured = bool(environment.docker_image or environment.dockerfile)
+    plan: dict[str, Any] = {
         "task": task.name,
         "root": str(root),
-        "workdir": environment.workdir or "the image's WORKDIR, else /",
+        "workdir": environment.workdir or ("the image's WORKDIR, else /" if pictured else "/app"),
         "environment": sorted(name for name, _ in environment.env),
         "phases": {
             phase.name: {
-                "user": phase.user or "the image's USER",
+                "user": phase.user or ("the image's USER" if pictured else "root"),
                 "timeout_sec": phase.timeout_sec,
                 "network": args.network or phase.network_mode,
                 "because": phase.network_key,
@@ -46,22 +49,47 @@ def plan(args: argparse.Namespace) -> int:
     if args.json:
         say(json.dumps(plan))
     else:
-        for key, value in plan.items():
-            shown = " ".join(value) if key == "bubblewrap" and isinstance(value, list) else value
-            say(f"{key:<12} {plain(str(shown))}")
+        for line in _readable(plan):
+            say(plain(line))
     return 2 if plan["refused"] else 0
+
+
+def _readable(plan: dict[str, Any]) -> list[str]:
+    """Return a plan as lines for a person."""
+    lines = []
+    for key, value in plan.items():
+        if key == "phases":
+            for name, phase in value.items():
+                limit = "no limit" if phase["timeout_sec"] is None else f"{phase['timeout_sec']:g} s"
+                hosts = ", ".join(phase["allowed_hosts"])
+                network = phase["network"] + (f" to {hosts}" if hosts else "")
+                lines.append(f"{name:<12} as {phase['user']}, {limit}, {network} ({phase['because']})")
+        elif isinstance(value, list) and key in ("warnings", "refused"):
+            lines += [f"{key:<12} {each}" for each in value] or [f"{key:<12} none"]
+        else:
+            shown = " ".join(value) if isinstance(value, list) else str(value)
+            lines.append(f"{key:<12} {shown or 'nothing'}")
+    return lines
 
 
 def ls(args: argparse.Namespace) -> int:
     """List cells and trials."""
     paths = [Path(path) for path in args.paths]
-    found = cells.known(paths or ([Path(args.jobs_dir)] if Path(args.jobs_dir).exists() else []))
+    for path in paths:
+        if not path.exists():
+            raise UsageError(
+                f"{path}: there is no such folder; `cell ls` without a PATH lists the jobs folder"
+            )
+    jobs = [Path(args.jobs_dir)] if Path(args.jobs_dir).exists() else []
+    found = cells.known(paths or jobs, elsewhere=not paths)
     for trial in found:
         if args.json:
             say(json.dumps(trial.as_dict()))
         else:
             score = "—" if trial.score is None else f"{trial.score:.2f}"
             cause = f"{trial.cause} {trial.certainty}".strip()
+            if trial.orphaned:
+                cause = "nobody owns it: cell grade, cell stop, or it ends by itself"
             task, agent = plain(trial.task, limit=40), plain(trial.agent, limit=20)
             say(f"{trial.id:<8} {trial.state:<9} {score:>5}  {task:<28} {agent:<10} {cause}")
     return 0

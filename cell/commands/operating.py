@@ -14,7 +14,7 @@ import msgspec
 from cell import cells, trials
 from cell.control import Link
 from cell.errors import UsageError
-from cell.records import Verdict
+from cell.records import CellInfo, Verdict
 
 from .entering import me
 from .saying import coloured, say, verdict_line
@@ -37,9 +37,19 @@ def on_cell(args: argparse.Namespace, act: Callable[..., Any]) -> Any:
 def stop(args: argparse.Namespace) -> int:
     """End a living cell, and wait until it has gone."""
 
+    from cell import outcome, unfinished
+
     async def stop(link: Any, trial: trials.Trial) -> str:
+        info = outcome.read_info(Path(trial.path))
         await link.call("stop")
         await cells.gone(trial)
+        if (
+            info is not None
+            and not trials.alive(info.runner)
+            and not Path(trial.path, "result.json").exists()
+        ):
+            # nobody else will say how it ended
+            unfinished.stopped(Path(trial.path), info, "an operator stopped the cell, whose runner had gone")
         return trial.id
 
     say(f"stopped {on_cell(args, stop)}")
@@ -99,7 +109,7 @@ def _told(args: argparse.Namespace, method: str, **given: Any) -> dict[str, Any]
 
 def grade(args: argparse.Namespace) -> int:
     """Verify a cell and give its verdict anew; 3 when it stays ungraded."""
-    from cell import outcome, rollout
+    from cell import outcome, rollout, unfinished
     from cell.task import load
     from cell.verdict import conclude
     from cell.verdictfacts import AgentOutcome
@@ -110,8 +120,8 @@ def grade(args: argparse.Namespace) -> int:
         if info is None:
             raise UsageError(f"{folder}/cell/cell.json cannot be read")
         task = load(Path(info.task_path), oracle=False)
-        if info.phase == "agent":
-            await link.call("seal", reason="an operator grades")
+        if (given := await _runners(link, trial, info, seal=args.seal)) is not None:
+            return folder, trial.task, given
         grading = await rollout.grade(link, task)
         used = info.identity.phases[0].network_used if info.identity.phases else None
         facts = outcome.gather(
@@ -123,12 +133,38 @@ def grade(args: argparse.Namespace) -> int:
             networks=outcome.overrides(task, used),
         )
         verdict = conclude(facts)
-        rollout.conclude_orphan(folder, task, info, verdict)
+        unfinished.conclude_orphan(folder, task, info, verdict)
         return folder, trial.task, verdict
 
     folder, task, verdict = on_cell(args, grade)
     if args.json:
-        say(json.dumps({"trial": str(folder), **msgspec.to_builtins(verdict)}))
+        say(json.dumps({"trial": str(folder), "task": task, **msgspec.to_builtins(verdict)}))
     else:
         say(verdict_line(folder, task, verdict, None, colour=coloured()))
     return 0 if verdict.verdict == "graded" else 3
+
+
+async def _runners(link: Any, trial: trials.Trial, info: CellInfo, *, seal: bool) -> Verdict | None:
+    """Return the verdict of a runner that lives, once it has given it; None when the caller is to grade.
+
+    Errors: UsageError while the agent works, unless it is to `seal`, and while somebody else grades.
+    """
+    working, owned = info.phase in ("starting", "agent"), trials.alive(info.runner)
+    if working and not seal:
+        raise UsageError(
+            f"the agent of {trial.id} is working, and grading would end that: look with "
+            f"`cell ssh {trial.id}`, end it with `cell stop {trial.id}`, or say --seal to end its phase now"
+        )
+    if not working and owned:
+        raise UsageError(
+            f"the runner of {trial.id} is grading it (its phase is {info.phase}); `cell ls` tells"
+        )
+    if working:
+        await link.call("seal", reason="an operator grades")
+    while owned:
+        found = trials.read_trial(trial.path)
+        if found.finished is not None and found.verdict is not None:
+            return found.verdict
+        owned = trials.alive(info.runner)
+        await asyncio.sleep(0.1)
+    return None

@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--learn opens the network of every phase; it goes without --network")
     if args.write and not args.learn:
         raise UsageError("--write applies what --learn found out; give both")
+    name = job.folder_name(args.job_name) if args.job_name is not None else job.default_name()
     job.require_root()
     good, bad = job.tasks_of(
         [Path(path) for path in args.tasks],
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             tell=lambda line: say(f"cell: {line}", file=sys.stderr),
         ),
         Path(args.jobs_dir).resolve(),
-        args.job_name or job.default_name(),
+        name,
         concurrent=args.n,
         attempts=args.k,
         tell=lambda line: say(f"cell: {line}", file=sys.stderr),
@@ -83,6 +84,13 @@ def run(args: argparse.Namespace) -> int:
         return 130
     if args.learn:
         network.learned(run, write=args.write, as_json=args.json)
+    if kept := [attempt.trial.name.rpartition("__")[2] for attempt in run.trials if attempt.kept]:
+        which = f"cell {kept[0]} stays" if len(kept) == 1 else f"{len(kept)} cells stay"
+        say(
+            f"cell: {which} up for an hour, for `cell ssh`, `cell grade` and `cell stop`: "
+            + ", ".join(kept[:8] + ["…"] * (len(kept) > 8)),
+            file=sys.stderr,
+        )
     if not args.json:
         say(_sum(run))
     if any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials):
@@ -116,7 +124,12 @@ async def _interruptible(run: job.Job) -> None:
         nonlocal count
         count += 1
         if count > 1:
-            # the cells see their runner gone; they end when nobody owns them
+            run.abandon()
+            say(
+                f"cell: left at once: nothing graded, all cells killed; records in {run.folder}",
+                file=sys.stderr,
+            )
+            sys.stderr.flush()
             os._exit(130)
         say("cell: interrupted: sealing and tearing down; again to leave at once", file=sys.stderr)
         if task is not None:
@@ -124,7 +137,13 @@ async def _interruptible(run: job.Job) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
-    await run.run()
+    try:
+        await run.run()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+            if count:  # all has ended: one more of them is no reason to die without a word
+                signal.signal(number, signal.SIG_IGN)
 
 
 def _tell(attempt: job.Attempt, *, as_json: bool, colour: bool) -> None:
@@ -152,4 +171,5 @@ def _sum(run: job.Job) -> str:
     said = means([attempt.verdict for attempt in run.trials if attempt.verdict is not None])
     raw = "—" if said.raw is None else f"{said.raw:.2f}"
     graded = "—" if said.graded is None else f"{said.graded:.2f}"
-    return f"{len(run.trials)} trials · mean {raw} · over the {said.n_graded} graded {graded} · {run.folder}"
+    count = "1 trial" if len(run.trials) == 1 else f"{len(run.trials)} trials"
+    return f"{count} · mean {raw} · over the {said.n_graded} graded {graded} · {run.folder}"

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import re
 import socket
 import subprocess
 import threading
@@ -313,4 +314,10 @@ def _inspected(engine: _Engine, name: str) -> Image:
 
 def _said(error: BaseException) -> str:
     explanation = getattr(error, "explanation", None)
-    return plain(str(explanation or error).strip().replace("\n", " "), limit=400)
+    text = str(explanation or error).strip().replace("\n", " ")
+    if "ConnectionPool(" in text:  # a client's insides; what went wrong is at their end
+        found = re.findall(r"\[Errno -?[0-9]+\] ([^'\")]+)|(timed out)|(certificate verify failed)", text)
+        text = next(
+            (word for words in found[::-1] for word in words if word), "the connection failed"
+        ).lower()
+    return plain(text, limit=400)

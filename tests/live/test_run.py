@@ -190,7 +190,7 @@ def test_r4_a_cell_outlives_its_runner_and_can_be_graded_and_stopped(jobs: Path)
     (trial,) = trials_in(jobs)
     assert trial.alive
     assert run("ssh", "--jobs-dir", jobs, trial.id, "echo still here").stdout == "still here\n"
-    assert run("grade", trial.id, "--jobs-dir", jobs).returncode == 0
+    assert run("grade", trial.id, "--seal", "--jobs-dir", jobs).returncode == 0
     inside = namespace(trial)
     assert run("stop", trial.id[:4], "--jobs-dir", jobs).returncode == 0
     assert kernel.processes_in(inside) == []
@@ -331,8 +331,15 @@ def test_an_engine_that_is_unreachable(jobs: Path) -> None:
         *("run", HARBOR / "tasks" / "pass", "--network", "no-network", "--jobs-dir", jobs),
         env={"DOCKER_HOST": "unix:///nonexistent/engine.sock"},
     )
-    assert done.returncode == 3
+    assert done.returncode == 2, "as an image that cannot be built"
     assert "engine" in done.stdout.lower()
+    done = run(
+        *("run", HARBOR / "tasks" / "pass", "--network", "no-network", "--jobs-dir", jobs),
+        env={"DOCKER_HOST": "tcp://127.0.0.1:9"},
+    )
+    assert done.returncode == 2
+    assert "refused" in done.stdout
+    assert "ConnectionPool" not in done.stdout
 
 
 @pytest.mark.engine
