@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import tarfile
 from pathlib import Path
 
-from . import kernel, trees
+from . import kernel, trees, unpacking
 from .errors import HarnessError
 
 
@@ -23,8 +22,7 @@ def lay_out(root: int, name: str, archive: bytes) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             trees.remove(target) if not target.is_symlink() else target.unlink()
         target.mkdir(0o755)
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(target, filter="data")
+        unpacking.unpack(archive, target)
     except (OSError, tarfile.TarError) as error:
         raise HarnessError(f"/{name} could not be laid out: {error}") from error
     finally:

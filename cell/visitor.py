@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import io
 import os
 import signal
 import tarfile
@@ -20,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import kernel, taken, trees
+from . import kernel, taken, trees, unpacking
 from .errors import HarnessError
 from .events import VerifierRan
 from .evidence import ProgramWatch
@@ -332,11 +331,10 @@ def _fresh(folder: Path | None) -> int:
 def _unpack(tests: bytes, mount: int) -> None:
     target = f"/proc/self/fd/{mount}"
     try:
-        with tarfile.open(fileobj=io.BytesIO(tests)) as archive:
-            # "data": a link that leads out would be followed here, outside of every sandbox
-            archive.extractall(target, filter="data")
+        # a link that leads out would be followed here, outside of every sandbox
+        unpacking.unpack(tests, Path(target))
     except (tarfile.TarError, OSError) as error:
         raise HarnessError(f"the tests could not be laid out: {error}") from error
     script = Path(target, "test.sh")
-    if script.exists():
+    if script.exists() and unpacking.inside(Path(target), "test.sh"):
         script.chmod(script.stat().st_mode | 0o555)
