@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from . import harbor, journal
+from . import harbor, journal, trees
 from .events import Egress, Fault, Intervention, VerdictGiven
 from .limits import PROCESSES
 from .records import CellInfo, Evidence, Limit, TestResult, Verdict
 from .rewards import RewardFault, Rewards
 from .task import Task
 from .verdictfacts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
+
+_LITTLE = 16 << 20  # bytes; less is a full disk
 
 STOPPED = "stopped the cell"
 """What an intervention says that ended a cell before its verdict."""
@@ -86,6 +89,7 @@ def gather(
                 faults.append(FaultSeen(where=event.where, message=event.message, fatal=ended, seq=line.seq))
     info = read_info(trial)
     facts = Facts(
+        filled=_filled(trial) if grading is None else "",
         denials=tuple(denied.values()),
         agent=outcome,
         interventions=tuple(interventions),
@@ -144,6 +148,21 @@ def _refused(denied: dict[tuple[str, str], Denial], event: Egress, seq: int) -> 
         if known is None
         else msgspec.structs.replace(known, count=known.count + 1)
     )
+
+
+def _filled(trial: Path) -> str:
+    """Say that the disk is full, when most of what is on it was written by the agent."""
+    root = trial / "cell" / "root"
+    try:
+        disk = os.statvfs(root)
+        if disk.f_bavail * disk.f_frsize > _LITTLE and (disk.f_favail or not disk.f_files):
+            return ""
+        written = trees.size(root)
+    except OSError:
+        return ""
+    used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+    share = f"{written / (1 << 20):.0f} MiB of the {used / (1 << 20):.0f} MiB on it"
+    return f"the disk is full, and the agent wrote {share}" if written * 2 > used else ""
 
 
 def given(verdict: Verdict) -> VerdictGiven:

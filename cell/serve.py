@@ -41,6 +41,7 @@ __all__ = ["RUNTIME", "SYSTEM_CACHE", "Cell", "PhaseSpec", "Spec", "main"]
 
 RUNTIME = Path("/run/hudtui")
 SYSTEM_CACHE = Path("/var/cache/hudtui/system")
+_RESERVE = 1 << 20  # bytes
 
 
 class Cell:
@@ -61,6 +62,7 @@ class Cell:
         """Yield the desk when sessions may come; at exit all of it is gone."""
         async with AsyncExitStack() as stack:
             (self.folder / "sessions").mkdir(parents=True, exist_ok=True)
+            self._reserve(stack)
             journal = stack.enter_context(Journal(self.folder / "events.jsonl"))
             limiting = self._limit(stack)
             root = self._root(stack)
@@ -150,6 +152,13 @@ class Cell:
             sessions=workspace.session_pids,
             record=workspace.record,
         )
+
+    def _reserve(self, stack: AsyncExitStack) -> None:
+        """Keep some of the disk free for the verdict: an agent may fill it, and is to be told of."""
+        file = self.folder / ".reserve"
+        stack.callback(file.unlink, missing_ok=True)
+        with suppress(OSError), file.open("wb") as reserve:
+            os.posix_fallocate(reserve.fileno(), 0, _RESERVE)
 
     def _limit(self, stack: AsyncExitStack) -> asyncio.Future[limits.Enforced]:
         """Put the launcher under the limits meanwhile: the kernel takes its time for that."""

@@ -143,12 +143,12 @@ def conclude(facts: Facts) -> Verdict:
         shown = ", ".join(f"{name}={value:g}" for name, value in written.items())
         notes = (*notes, f"a reward was written ({plain(shown, limit=200)}); it does not count")
     causes, fault = _ungraded(facts, doubts, fatal)
-    operator = () if facts.cancelled else _of_operator(facts)  # who stopped it is the cause already
     return Verdict(
         verdict="ungraded",
         fault=plain(fault),
         tests=facts.tests,
-        causes=(*causes, *operator),
+        # who stopped it is the cause already
+        causes=causes if facts.cancelled else (*causes, *_of_operator(facts)),
         touched=bool(facts.interventions),
         notes=notes,
     )
@@ -179,7 +179,11 @@ def _ungraded(
         cause = _cause("operator", "shown", text, [fact(text), *facts.interventions])
         return (cause,), f"CancelledError: {text}"
     if fatal:
-        return tuple(map(_of_fault, fatal)), f"{fatal[0].where}: {fatal[0].message}"
+        causes = tuple(map(_of_fault, fatal))
+        if facts.filled:
+            evidence = [one for cause in causes for one in cause.evidence]
+            causes = (_cause("agent", "shown", facts.filled, evidence),)
+        return causes, f"{fatal[0].where}: {fatal[0].message}"
     blamed, text = _of_no_reward(facts)
     if facts.interference:
         if not isinstance(facts.rewards, RewardFault) and not facts.late:
@@ -239,8 +243,9 @@ def _tools(facts: Facts) -> list[Cause]:
     causes = []
     for gone in missing_commands(facts.verifier_output, facts.verifier_line):
         said = line(gone.text, "verifier/test-stdout.txt", gone.line)
-        ends = f"/{gone.command}"
-        touched = [text for text in facts.changed if text.split(" ")[0].rstrip(":").endswith(ends)]
+        touched = [
+            text for text in facts.changed if re.match(rf"\S*/{re.escape(gone.command)}(:?\s|$)", text)
+        ]
         touched += [text for text in facts.taken_for(gone.command) if text not in touched]
         if touched:
             evidence = [said, *(fact(plain(text, limit=300)) for text in touched)]
@@ -303,10 +308,9 @@ def _of_no_reward(facts: Facts) -> tuple[Cause, str]:
 def _of_stop(facts: Facts) -> Cause:
     evidence = [ending(facts), *circumstances(facts)]
     if facts.failed:
-        if mine := facts.taken_for("start"):
+        if mine := [plain(text, limit=300) for text in facts.taken_for("start")]:
             summary = "the verifier could not be started: the agent changed what it needs"
-            told = [fact(plain(text, limit=300)) for text in mine]
-            return _cause("agent", "shown", summary, [ending(facts), *told])
+            return _cause("agent", "shown", summary, [ending(facts), *map(fact, mine)])
         if who := _STAGES.get(facts.failed):
             return _cause(who, "shown", "the verifier could not be started", evidence)
     if facts.late and facts.taken_for("files"):

@@ -76,6 +76,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     output and `verifier_line` the number of that text's first line. `changed` names the programs it
     ran that the agent had changed; `taken` pairs what it needed ("start", "files", or the name of a
     command) with what the agent did to it; `failed` is the stage at which it could not be started.
+    `filled` says that the agent's files fill the disk, where a rollout ended early.
     `cancelled` is empty, or who stopped the rollout and how.
     """
 
@@ -97,6 +98,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = ""
     taken: tuple[tuple[str, str], ...] = ()
     cancelled: str = ""
+    filled: str = ""
     unsandboxed: bool = False
     full_id_map: bool = True
     notes: tuple[str, ...] = ()

@@ -60,3 +60,25 @@ def test_a_cell_that_an_operator_stops_is_the_operators_doing_alone(tmp_path: Pa
     phases = [event["phase"] for event in journal if event["kind"] == "phase"]
     assert phases[-1] == "closed", "no phase comes after the end"
     assert "verifier" not in [event["kind"] for event in journal], "what was cut off says nothing"
+
+
+def test_a_disk_that_the_agent_filled_is_the_agents_doing_and_told(tmp_path: Path) -> None:
+    task, disk = tmp_path / "task", tmp_path / "disk"
+    subprocess.run(["cp", "-a", SOURCE / "examples/tasks/hello-pass", task], check=True)
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "small", disk], check=True)
+    try:
+        fills = "ssh -F $CELL_SSH_CONFIG agent 'dd if=/dev/zero of=/root/full bs=1M; true'"
+        argv = [sys.executable, "-m", "cell", "run", str(task), "-a", f"exec:{fills}"]
+        done = subprocess.run(
+            [*argv, "--jobs-dir", str(disk / "jobs")], cwd=SOURCE, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )  # fmt: skip
+        (file,) = disk.glob("jobs/*/*/cell/verdict.json")
+        verdict = json.loads(file.read_bytes())
+        assert verdict["verdict"] == "ungraded", (verdict, done)
+        assert [cause["cause"] for cause in verdict["causes"]] == ["agent"], verdict
+        assert "the disk is full" in verdict["causes"][0]["summary"]
+        assert not (file.parent / ".reserve").exists()
+        assert (file.parents[1] / "result.json").stat().st_size
+    finally:
+        subprocess.run(["umount", disk], check=True)
