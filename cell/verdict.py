@@ -243,9 +243,8 @@ def _tools(facts: Facts) -> list[Cause]:
     causes = []
     for gone in missing_commands(facts.verifier_output, facts.verifier_line):
         said = line(gone.text, "verifier/test-stdout.txt", gone.line)
-        touched = [
-            text for text in facts.changed if re.match(rf"\S*/{re.escape(gone.command)}(:?\s|$)", text)
-        ]
+        ends = rf"\S*/{re.escape(gone.command)}(:?\s|$)"
+        touched = [text for text in facts.changed if re.match(ends, text)]
         touched += [text for text in facts.taken_for(gone.command) if text not in touched]
         if touched:
             evidence = [said, *(fact(plain(text, limit=300)) for text in touched)]
