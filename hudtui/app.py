@@ -50,11 +50,13 @@ class HudApp(Operating):
         paths: Iterable[Path | str],
         *,
         start_session: int | None = None,
+        watch_session: int | None = None,
         take: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(paths, **options)
         self._start_session, self._take = start_session, take
+        self._watch_session = watch_session
 
     def compose(self) -> ComposeResult:
         """Header, view bar, views, prompt, footer."""
@@ -90,6 +92,8 @@ class HudApp(Operating):
         self.call_after_refresh(gc.enable)
         if self._start_session is not None:
             self.call_after_refresh(self._attach_first, self._start_session)
+        elif self._watch_session is not None:
+            self.call_after_refresh(self._watch_first, self._watch_session)
         if self._poll:
             self.set_interval(self._poll, self._look_again)
 
@@ -102,6 +106,17 @@ class HudApp(Operating):
         self.scope = trials[0].path
         self.go("sessions")
         self.sessions.attach_number(trials[0], number, take=self._take)
+
+    def _watch_first(self, number: int) -> None:
+        """Begin with a look at the terminal that was asked for."""
+        trials = self.snapshot.trials
+        if len(trials) != 1:
+            self.flash(f"watch: {len(trials)} trials are here; --watch is about one")
+            return
+        self.scope = trials[0].path
+        self.go("sessions")
+        if not self.sessions.choose_session(number):
+            self.call_after_refresh(self.flash, f"watch: there is no session {number}")
 
     def on_resize(self) -> None:
         """What has room changes with the size."""

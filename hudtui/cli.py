@@ -32,6 +32,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--attach", metavar="N", type=int, help="take the keyboard of session N of the one trial"
     )
+    made.add_argument(
+        "--watch", metavar="N", type=int, help="begin with a look at session N of the one trial"
+    )
     made.add_argument("--take", action="store_true", help="with --attach: also from whoever has it")
     made.add_argument(
         "--demo", action="store_true", help="look at a recorded job; needs nothing but a terminal"
@@ -77,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         read_only=asked.read_only or asked.demo,
         greeting=_GREETING if asked.demo else "",
         start_session=asked.attach,
+        watch_session=asked.watch,
         take=asked.take,
     )
     app.run()

@@ -230,14 +230,15 @@ class SessionsView(Attaching):
         if self.term.session is not None:
             self.term.focus()
 
-    def choose_session(self, n: int) -> None:
-        """Look at session `n`, if it is there."""
+    def choose_session(self, n: int) -> bool:
+        """Look at session `n`; False if it is not there."""
         found = [
             row.session.path for row in self.table.entries if isinstance(row, Row) and row.session.n == n
         ]
         if found:
             self.table.show(self.table.entries, keep=found[0])
             self._watch()
+        return bool(found)
 
     def act_attach(self) -> None:
         """Take the keyboard of the chosen session."""
