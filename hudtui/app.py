@@ -7,16 +7,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from textual import events
 from textual.app import ComposeResult, SystemCommand
 from textual.containers import Container
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from hudtui import actions
 from hudtui.chrome import Bar, Tabs, attached_runs
+from hudtui.driven import DrivenPane
 from hudtui.operating import Operating
 from hudtui.prompt import Prompt
 from hudtui.selecting import SelectingPane
+from hudtui.typed import Typed, readable
 from hudtui.view_commands import CommandsView
 from hudtui.view_egress import EgressView
 from hudtui.view_fleet import FleetView
@@ -136,6 +140,39 @@ class HudApp(Operating):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While the keyboard is a cell's, no key is ours: not even those that Textual gives priority."""
         return not (self.is_running and self.captured) and super().check_action(action, parameters)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Read the keyboard by ourselves: every key, as it is."""
+        from hudtui.keyboard import Keyboard
+
+        return Keyboard
+
+    async def on_event(self, event: events.Event) -> None:
+        """Give a key to the cell whose keyboard we have, else to our own."""
+        if not isinstance(event, Typed | events.Paste):
+            await super().on_event(event)
+        elif (term := self._driven) is not None:
+            # at once, so that what was typed after a paste stays after it
+            term.typed(event) if isinstance(event, Typed) else term.on_paste(event)
+        elif isinstance(event, events.Paste):
+            event.text = readable(event.text)
+            await super().on_event(event)
+        else:
+            for key in event.named():
+                key.set_sender(self)
+                await super().on_event(key)
+
+    @property
+    def _driven(self) -> DrivenPane | None:
+        """The terminal that has the keyboard; there is none before the first picture."""
+        view = self.views.get("sessions")
+        attached = isinstance(view, SessionsView) and view.attached is not None
+        return self.sessions.term if attached and self.captured else None
+
+    def on_driven_pane_keys_changed(self, event: DrivenPane.KeysChanged) -> None:
+        """Pass on to our own terminal how the program inside wants its keys."""
+        if (newer_keys := getattr(self._driver, "newer_keys", None)) is not None:
+            newer_keys(event.flags)
 
     def show_footer(self) -> None:
         """While attached, the ways out."""

@@ -59,8 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # Textual draws at most so often: half the wait for the echo of a key, and nothing where all is still.
     os.environ.setdefault("TEXTUAL_FPS", "120")
-    # Keys come as every terminal sends them; `hudtui.keyboard` asks for the newer form when a program does.
-    os.environ["TEXTUAL_DISABLE_KITTY_KEY"] = "1"
     from hudtui import config
 
     try:

@@ -17,6 +17,7 @@ from cell.trials_sessions import Session
 from hudtui.cast import Feed, Step
 from hudtui.engine import Mouse
 from hudtui.selecting import SelectingPane
+from hudtui.typed import Typed
 from hudtui.wire import Channel, Ending
 
 _SOON = 0.008
@@ -63,7 +64,15 @@ class DrivenPane(SelectingPane):
             super().__init__()
             self.ending, self.asked = ending, asked
 
+    class KeysChanged(Message):
+        """The program wants keys in another form: `flags` of the kitty protocol, 0 for the oldest."""
+
+        def __init__(self, flags: int) -> None:
+            super().__init__()
+            self.flags = flags
+
     channel: Channel | None = None
+    _key_flags = 0
     prefixed = False
     _own: ChannelFeed | None = None
     _asked = False
@@ -148,7 +157,15 @@ class DrivenPane(SelectingPane):
         worked = super().turn()
         if worked and self.engine is not None and (answers := self.engine.replies()) and self.channel:
             self.channel.write(answers)
+        self._agree_on_keys()
         return worked
+
+    def _agree_on_keys(self) -> None:
+        """Have the person's terminal send keys in the form that the program asked for, while we drive."""
+        flags = self.engine.key_flags if self.channel is not None and self.engine is not None else 0
+        if flags != self._key_flags:
+            self._key_flags = flags
+            self.post_message(self.KeysChanged(flags))
 
     def _end(self) -> int:
         """As `TerminalPane`; while we type, the cursor is always in sight."""
@@ -174,20 +191,33 @@ class DrivenPane(SelectingPane):
             return
         event.stop()
         event.prevent_default()
-        if event.key == "f12":
+        if not self._ours(event.key) and self.engine is not None:
+            self._send(self.engine.key(event.key, event.character))
+
+    def typed(self, event: Typed) -> None:
+        """Take a key as its terminal sent it: it goes into the cell as it is, whatever it is called."""
+        if event.alone and (self.prefixed or self.scrolling):
+            return
+        if (event.alone or not self._ours(event.key)) and self.engine is not None:
+            self._send(self.engine.stroke(event.stroke, event.key, event.character))
+
+    def _ours(self, key: str) -> bool:
+        """Do what a key means to us while attached; False when it is the cell's."""
+        if key == "f12":
             self.prefixed = False
             self.post_message(self.Prefixed("d"))
         elif self.prefixed:
             self.prefixed = False
-            self.post_message(self.Prefixed(event.key))
+            self.post_message(self.Prefixed(key))
             self.post_message(self.Changed(self))
-        elif event.key == self.prefix:
+        elif key == self.prefix:
             self.prefixed = True
             self.post_message(self.Changed(self))
         elif self.scrolling:
-            self._scroll_key(event.key)
-        elif self.engine is not None:
-            self._send(self.engine.key(event.key, event.character))
+            self._scroll_key(key)
+        else:
+            return False
+        return True
 
     def literal(self) -> None:
         """Send the prefix key itself."""

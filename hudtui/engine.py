@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple, Protocol
 
 from rich.style import Style
 
+from hudtui.keystrokes import Stroke
+
 Row = tuple[tuple[str, Style], ...]
 """One row as runs of equally styled text; control characters never occur in it."""
 
@@ -54,6 +56,13 @@ class TerminalEngine(Protocol):
 
     def key(self, name: str, character: str | None) -> bytes:
         """Return what a terminal sends for a key, as Textual names it, in the program's modes."""
+
+    def stroke(self, stroke: Stroke, name: str, character: str | None) -> bytes:
+        """Return what a terminal in the program's modes sends where ours sent `stroke`: mostly the same."""
+
+    @property
+    def key_flags(self) -> int:
+        """In which form the program wants keys: flags of the kitty protocol, 0 for the oldest."""
 
     def paste(self, text: str) -> bytes:
         """Return what a terminal sends for a paste: bracketed where the program asked for it."""

@@ -14,6 +14,7 @@ from pyghostty.core import init_sized
 from textual.keys import REPLACED_KEYS, key_to_character
 
 from hudtui.engine import Mouse
+from hudtui.keystrokes import Stroke
 
 _SHIFT, _CTRL, _ALT, _SUPER = 1, 2, 4, 8
 _MODS = {"shift": _SHIFT, "ctrl": _CTRL, "alt": _ALT, "meta": _ALT, "super": _SUPER, "hyper": 0}
@@ -53,6 +54,7 @@ _PUNCTUATION = {
 }
 _CLEAN = {code: 0x20 for code in range(0x20) if code not in (0x09, 0x0A, 0x0D)} | {0x7F: 0x20}
 _BUTTONS = {1: "LEFT", 2: "MIDDLE", 3: "RIGHT", 4: "FOUR", 5: "FIVE", 6: "SIX", 7: "SEVEN"}
+_CURSOR = (b"A", b"B", b"C", b"D", b"F", b"H")
 _LONGEST_REPLY = 1 << 16
 
 
@@ -132,9 +134,23 @@ class Hands:
             return b""
         return bytes(ffi.buffer(out, size[0])[:])
 
+    @property
+    def key_flags(self) -> int:
+        """See `TerminalEngine`."""
+        return int(self._terminal.get("kitty_keyboard_flags", "uint8_t"))
+
+    def stroke(self, stroke: Stroke, name: str, character: str | None) -> bytes:
+        """See `TerminalEngine`. Only cursor keys have two forms, and keys where the newer protocol is on."""
+        data = stroke.data
+        if name and self.key_flags and not stroke.newer and not stroke.under_alt:
+            return self.key(name, character)
+        if len(data) == 3 and data[2:] in _CURSOR and data[:2] in (b"\x1b[", b"\x1bO"):
+            return (b"\x1bO" if self._terminal.mode(1) else b"\x1b[") + data[2:]
+        return data
+
     def paste(self, text: str) -> bytes:
         """See `TerminalEngine`. Control characters become spaces: a paste must not leave its brackets."""
-        clean = text.translate(_CLEAN).encode("utf-8", "replace")
+        clean = text.translate(_CLEAN).encode("utf-8", "surrogateescape")
         bracketed = self._terminal.mode(2004)
         data = ffi.new("char[]", clean)  # it is changed in place
         room = len(clean) + 64

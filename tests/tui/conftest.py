@@ -19,6 +19,7 @@ from textual.widgets import Input
 
 from hudtui.app import HudApp
 from hudtui.engine import Cursor, Mouse, Row
+from hudtui.keystrokes import Stroke
 from hudtui.wire import Ending, WireError
 from screenshots.invented import NOW, build
 
@@ -96,6 +97,11 @@ class FakeEngine:
 
     def key(self, name: str, character: str | None) -> bytes:
         return f"<{name}>".encode()
+
+    def stroke(self, stroke: Stroke, name: str, character: str | None) -> bytes:
+        return stroke.data
+
+    key_flags = 0
 
     def paste(self, text: str) -> bytes:
         return f"<paste {text}>".encode()
