@@ -110,7 +110,7 @@ def test_an_agent_that_keeps_memory_and_leaves_enough_is_not_accused(make_cell: 
 def test_an_agent_that_leaves_no_process_to_the_verifier(make_cell: Make, waits: bool) -> None:
     cell = make_cell(limits=limit("pids", "100"))
     daemon(cell, FORKER % waits)
-    work = "for i in 1 2 3 4 5 6 7 8; do sleep 0.2; done; sleep 0.1"
+    work = "sleep 1; for i in 1 2 3 4 5 6; do sleep 0.3 & done; wait"
     graded = cell.grade(CHECK.format(f"sh -c '{work}'", 1, 0))
     assert graded["rewards"] != {"reward": 1.0}, (graded, "the attack went well")
     assert graded["interference_proved"], graded

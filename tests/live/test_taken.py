@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Callable
 from typing import Any
 
@@ -143,3 +145,20 @@ def test_a_late_verifier_of_an_unchanged_world_is_not_the_agents(cell: LiveCell)
     graded = cell.grade("#!/bin/sh\nsleep 60\n", timeout=1)
     assert graded["taken"] == []
     assert [cause.cause for cause in concluded(graded).causes] == ["verifier"]
+
+
+def test_tests_may_have_folders_and_links_of_their_own(cell: LiveCell) -> None:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        for name, data in {
+            "test.sh": b"#!/bin/sh\ncp /tests/link/reward /logs/verifier/reward.txt\n",
+            "sub/deep/reward": b"1",
+        }.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            archive.addfile(member, io.BytesIO(data))
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "sub/../sub/deep"
+        archive.addfile(link)
+    cell.seal()
+    assert cell.call("grade", whole.getvalue(), timeout=10)["rewards"] == {"reward": 1.0}
