@@ -55,6 +55,9 @@ async def attach(
         reason = left.words
         return left
     finally:
+        size, session.lent = session.lent, None
+        if size is not None:
+            session.resize(*size)  # whoever drove gave it another one: it is the agent's terminal again
         workspace.turns.give_back(driver, reason)
 
 

@@ -201,6 +201,8 @@ class Desk:
         if not session.tty or not (0 < cols < 10000 and 0 < rows < 10000):
             raise Refused(f"session {session.n} has no terminal that could be {cols}x{rows}")
         self.world.hands_on(by, f"resized the terminal of session {session.n} to {cols}x{rows}", session.n)
+        if session.n in self.world.turns.drivers and session.lent is None and session.stdout >= 0:
+            session.lent = session.size
         session.resize(cols, rows)
 
     async def _grant(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:

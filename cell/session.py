@@ -123,6 +123,7 @@ class Session:
     watchers: set[Watcher] = field(default_factory=set)
     stopped: str = ""
     turn: Callable[[], Awaitable[None]] | None = None
+    lent: tuple[int, int] | None = None  # the size that it had before who drives it gave it theirs
     _writable: asyncio.Future[None] | None = None
     _backlog: deque[bytes] = field(default_factory=deque)
     _backlog_size: int = 0
@@ -167,6 +168,12 @@ class Session:
         if self.tty and self.stdout >= 0 and 0 < cols < 10000 and 0 < rows < 10000:
             fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
             self.recording.resize(cols, rows)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal."""
+        rows, cols, *_ = struct.unpack("HHHH", fcntl.ioctl(self.stdout, termios.TIOCGWINSZ, bytes(8)))
+        return cols, rows
 
     def watch(self, *, typing: bool = False) -> Watcher:
         """Return a new watcher, who first sees the latest output; not what it asked, for one who types."""

@@ -182,6 +182,27 @@ def test_what_cannot_be_attached_to_says_why(cell: LiveCell) -> None:
     assert not cell.events("lease")
 
 
+def test_o1_a_size_that_was_lent_returns_however_the_lease_ends(
+    cell: LiveCell, seat: Callable[..., Seat]
+) -> None:
+    agent = seat(cell, "agent", "while sleep 0.1; do stty size; done", cols=80, rows=24)
+    agent.wait_for(b"24 80")
+    for n, end in enumerate((lambda ann: ann.ssh.kill(), lambda ann: ann.close()), start=1):
+        ann = seat(cell, "operator", "attach 1 --who ann")
+        assert until(lambda n=n: len(cell.events("lease")) == 2 * n - 1)
+        cell.call("resize", principal="operator", session=1, cols=61, rows=17)
+        cell.call("resize", principal="operator", session=1, cols=62, rows=18)
+        agent.wait_for(b"18 62")
+        end(ann)
+        assert until(lambda n=n: len(cell.events("lease")) == 2 * n)
+        agent.seen = b""
+        agent.wait_for(lambda seen: seen.endswith(b"24 80\r\n"))
+        agent.seen = b""
+    cell.call("resize", principal="operator", session=1, cols=63, rows=19)
+    agent.wait_for(b"19 63")
+    assert cell.events("lease")[-1]["holder"] == "", "the control: without a lease it stays"
+
+
 def test_o1_the_lease_ends_with_the_phase_and_the_cell(
     make_cell: Callable[..., LiveCell], seat: Callable[..., Seat]
 ) -> None:
