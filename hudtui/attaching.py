@@ -15,7 +15,7 @@ from hudtui.copying import CopyingPane
 from hudtui.doc import line
 from hudtui.driven import DrivenPane
 from hudtui.fleet_rows import ago
-from hudtui.leases import Held, leases
+from hudtui.leases import Held, leases, paused_words
 from hudtui.operating import Operating, refusal, runtime_of
 from hudtui.screens import DocScreen, help_lines
 from hudtui.views import HudView
@@ -40,6 +40,8 @@ class Attaching(HudView):
     attached: Attached | None = None
     told = ""
     """How the last attachment ended, shown until another session is looked at."""
+    _cut: Attached | None = None
+    """What the keyboard drove when the connection broke."""
     _log: EventLog | None = None
     _size_of_theirs: tuple[int, int] | None = None
     """The size that the agent gave its session, while we have given it ours."""
@@ -167,6 +169,9 @@ class Attaching(HudView):
         if attached.own:
             self.term.watch_session(None)
         self.hud.look()
+        if not attached.own and self.hud.view == self.name_:
+            self.stay_on(attached.trial, attached.session)
+        self._cut = attached if event.ending.status is None and not event.asked else None
         self.told = self._ending(attached, event.ending, event.asked)
         self.retitle()
         self.hud.show_footer()
@@ -181,11 +186,27 @@ class Attaching(HudView):
         if asked:
             return f"detached from {what}" + ("" if attached.own else ": the keyboard is the agent's again")
         if ending.status is None:
-            return f"detached: the connection to {attached.trial.id} was cut; nothing was lost"
+            return self.died_words() or f"detached: the connection to {attached.trial.id} was cut"
         if ending.status in (TAKEN, OCCUPIED):
             return f"detached: {ending.words.partition(';')[0] or 'the keyboard is taken'}"
         words = f" · {ending.words}" if ending.words else ""
-        return f"{what} has ended (exit {ending.status}){words}"
+        how = "by a signal" if ending.status < 0 else f"exit {ending.status}"
+        return f"{what} has ended ({how}){words}"
+
+    def died_words(self) -> str:
+        """Say that the cell whose connection was cut runs no more, once that is known."""
+        if self._cut is None:
+            return ""
+        trial = self.now(self._cut.trial)
+        return "" if trial.alive else f"detached: {trial.id} has died with all in it; its records are left"
+
+    def now(self, trial: Trial) -> Trial:
+        """Return the trial as it was at the last look."""
+        return next((each for each in self.hud.snapshot.trials if each.path == trial.path), trial)
+
+    def stay_on(self, trial: Trial, session: Session) -> None:
+        """Go on with watching a session."""
+        raise NotImplementedError
 
     # ── what the border says ──────────────────────────────────────────────────────────────────
 
@@ -212,6 +233,7 @@ class Attaching(HudView):
         parts = [
             f"{prefix} d detach",
             f"{prefix} E finish" if human else "F12",
+            paused_words(self.log_of(trial).lines),
             "" if own else "agent waits",
             size,
         ]

@@ -29,3 +29,16 @@ def leases(lines: Iterable[events.Line]) -> dict[int, Held]:
         elif isinstance(event, events.SessionClosed):
             found.pop(event.n, None)
     return found
+
+
+def paused_words(lines: Iterable[events.Line]) -> str:
+    """Say how the agent was made to wait, if it is still: paused, or frozen with all of its processes."""
+    words = ""
+    for line in lines:
+        if isinstance(line.event, events.Paused):
+            words = (
+                ("FROZEN: nothing inside moves" if line.event.frozen else "PAUSED")
+                if line.event.paused
+                else ""
+            )
+    return words

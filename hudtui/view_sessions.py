@@ -185,7 +185,8 @@ class SessionsView(Attaching):
             return
         if self.attached is None:
             if self.term.session is None or row is None or row.session.path != self.term.session.path:
-                self.told = ""
+                self.told, self._cut = "", None
+            self.told = self.died_words() or self.told
             self.term.watch_session(row.session if row else None)
         self.retitle()
 
@@ -194,6 +195,16 @@ class SessionsView(Attaching):
         return [
             each for each in read_sessions(Path(trial.path), alive=trial.alive) if each.running and each.tty
         ]
+
+    def stay_on(self, trial: Trial, session: Session) -> None:
+        """See `Attaching`."""
+        if self.hud.scope != trial.path and session.path not in [
+            row.session.path for row in self.table.entries
+        ]:
+            self.hud.scope = trial.path
+            self.update()
+        self.table.show(self.table.entries, keep=session.path)
+        self._watch()
 
     def retitle(self) -> None:
         """See `Attaching`."""

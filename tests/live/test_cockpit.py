@@ -186,7 +186,7 @@ def test_o5_a_cockpit_that_is_killed_gives_the_keyboard_back(
 def test_the_screen_says_that_the_cell_has_died(cell: LiveCell, desk: Callable[..., Desk]) -> None:
     hud = attached(desk)
     cell.kill()
-    hud.sees("detached: the connection to")
+    hud.sees("has died with all in it")
     hud.type("a").sees("has ended; only its records are left")
 
 

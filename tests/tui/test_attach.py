@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from cell.events import Lease
+from cell.events import Lease, Paused
 from hudtui import actions
 from hudtui.engine import Cursor
 from hudtui.leases import leases
@@ -204,6 +204,7 @@ async def test_questions_of_the_program_are_answered_only_while_we_drive(
     [
         (None, "", "the connection to k3f9a1c was cut"),
         (0, "", "session 3 has ended (exit 0)"),
+        (-1, "", "session 3 has ended (by a signal)"),
         (75, "bob@desk took the keyboard of session 3", "detached: bob@desk took the keyboard of session 3"),
         (126, "refused: the verifier is running", "(exit 126) · refused: the verifier is running"),
     ],
@@ -324,3 +325,63 @@ async def test_a_person_who_is_the_agent_reads_the_task_and_finishes(tmp_path: P
         assert "ctrl+] E finish" in hud.screen
         await hud.press("ctrl+right_square_bracket", "E", "j", "enter")
         assert hud.wire.asked[-1] == ("aaaaaaa", "finish", {"who": "ada@desk"})
+
+
+@pytest.mark.parametrize("status", [None, 75])
+async def test_the_session_that_was_left_is_watched_on(
+    status: int | None, tmp_path: Path, cockpit: Open
+) -> None:
+    shells = [Cast(None, [(0.1, f"shell {n} $ ")], exit=None) for n in range(3)]
+    trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=shells)
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("w", "a")
+        first = hud.app.sessions.attached
+        assert first is not None
+        await hud.press("ctrl+right_square_bracket", "n")
+        second = hud.app.sessions.attached
+        assert second is not None
+        assert second.session.n != first.session.n
+        if status is None:
+            await hud.press("f12")
+        else:
+            hud.wire.channels[-1].end(status, "bob took the keyboard")
+            await hud.pilot.pause()
+        await hud.look()
+        watched = hud.app.sessions.term.session
+        assert watched is not None
+        assert watched.n == second.session.n
+        assert f"shell {second.session.n - 1} $" in hud.screen
+
+
+async def test_a_pause_is_seen_by_who_is_attached(tmp_path: Path, cockpit: Open) -> None:
+    shell = Cast(None, [(0.1, "$ ")], exit=None)
+    for name, happened, said in (("a", [], ""), ("b", [Paused(paused=True, by="bob")], "PAUSED"),
+                                 ("c", [Paused(paused=True, by="bob", frozen=True)], "FROZEN")):  # fmt: skip
+        where = tmp_path / name / "jobs"
+        trial(
+            where / "job",
+            "task",
+            "aaaaaaa",
+            serve=this_process(),
+            phase="agent",
+            sessions=[shell],
+            happened=happened,
+        )
+        async with cockpit(where) as hud:
+            await hud.press("w", "a")
+            assert hud.app.captured
+            border = next(one for one in hud.screen.splitlines() if "agent waits" in one)
+            assert said in border
+            assert ("PAUSED" in border or "FROZEN" in border) == bool(said)
+
+
+async def test_keys_come_in_the_form_that_the_program_asked_for(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        flags: list[int] = []
+        hud.app._driver.newer_keys = flags.append  # type: ignore[union-attr]
+        await attached(hud)
+        hud.engines[-1].key_flags = 3
+        hud.app.sessions.term.turn()
+        await hud.pilot.pause()
+        await hud.press("f12")
+        assert flags == [3, 0]
