@@ -165,7 +165,8 @@ class DrivenPane(SelectingPane):
         flags = self.engine.key_flags if self.channel is not None and self.engine is not None else 0
         if flags != self._key_flags:
             self._key_flags = flags
-            self.post_message(self.KeysChanged(flags))
+            # by its own name: what a view above it caused would not get past that view
+            self.post_message(self.KeysChanged(flags).set_sender(self))
 
     def _end(self) -> int:
         """As `TerminalPane`; while we type, the cursor is always in sight."""
