@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from . import kernel
+from . import kernel, trees
 
 Diffs = Sequence[tuple[str, Path]]
 
@@ -166,14 +166,10 @@ def _is_deletion(status: os.stat_result) -> bool:
 
 
 def _deleted(diffs: Diffs, wanted: str) -> Iterator[str]:
-    count = 0
     for mount, upper in diffs:
-        for folder, _, names in os.walk(upper):
-            count += len(names)
-            if count > _MOST:
-                return
-            if wanted in names and _is_deletion(Path(folder, wanted).lstat()):
-                yield posixpath.normpath(posixpath.join(mount, os.path.relpath(folder, upper), wanted))
+        for below, status in trees.files(upper, most=_MOST):
+            if posixpath.basename(below) == wanted and _is_deletion(status):
+                yield posixpath.join(mount, below)
 
 
 def _programs(head: bytes, root: str, search: str, depth: int) -> Iterator[str]:

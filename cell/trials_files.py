@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,11 +111,11 @@ def word(value: object, default: str = "") -> str:
     return value if isinstance(value, str) and value else default
 
 
-def entries(path: Path | str) -> list[os.DirEntry[str]]:
-    """List a folder, sorted by name; empty when it is missing, vanishing or not ours to read."""
+def entries(path: Path | str, most: int | None = None) -> list[os.DirEntry[str]]:
+    """List a folder (at most `most` of it), sorted by name; empty when it is missing or not ours to read."""
     try:
         with os.scandir(path) as found:
-            return sorted(found, key=lambda entry: entry.name)
+            return sorted(islice(found, most), key=lambda entry: entry.name)
     except (OSError, ValueError):
         return []
 

@@ -15,6 +15,7 @@ from cell.trials_files import entries, inner, is_folder, load_object, load_recor
 from cell.trials_harbor import signature_of, verdict_of
 
 _WATCHED = ("config.json", "result.json", "cell/cell.json", "cell/verdict.json")
+_MOST_LOOKED_AT = 2000  # files of a folder that an agent or its verifier filled, at each look
 _BAD_CAUSE = "result.json cannot be read"
 
 
@@ -157,7 +158,7 @@ class TrialFolder:
         sessions = read_count = 0
         places = [self.path, self.path / "agent", self.path / "verifier", self.path / "cell"]
         for place in (*places, self.path / "cell/sessions"):
-            for entry in entries(place):
+            for entry in entries(place, None if place.name == "sessions" else _MOST_LOOKED_AT):
                 if is_folder(entry):
                     continue
                 try:

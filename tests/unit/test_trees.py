@@ -14,7 +14,9 @@ import pytest
 from cell import pruning, trees
 from cell.errors import TaskError
 from cell.evidence import changed_programs
+from cell.taken import _deleted
 from cell.taskfolder import digest
+from cell.trials_files import entries
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -165,3 +167,20 @@ def test_a_task_folder_that_is_too_deep_is_refused_in_one_line(tmp_path: Path) -
     chain(tmp_path / "environment", 3000)
     with pytest.raises(TaskError, match="folders deep"):
         digest(tmp_path)
+
+
+def test_a_deletion_is_found_beside_a_chain(tmp_path: Path) -> None:
+    upper = tmp_path / "upper"
+    chain(upper, 3000)
+    assert list(_deleted((("/", upper),), "curl")) == []
+    if os.geteuid() == 0:  # only root makes what an overlay calls a deletion
+        (upper / "usr" / "bin").mkdir(parents=True)
+        os.mknod(upper / "usr" / "bin" / "curl", 0o20000, os.makedev(0, 0))
+        assert list(_deleted((("/", upper),), "curl")) == ["/usr/bin/curl"]
+
+
+def test_a_folder_of_many_names_is_looked_at_in_part(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"{number}").touch()
+    assert len(entries(tmp_path, 10)) == 10
+    assert len(entries(tmp_path)) == 50
