@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
         "--resolve",
         action="append",
         default=[],
-        metavar="NAME=ADDRESS",
+        metavar="NAME[:PORT]=ADDRESS",
         help="where an allowed name is, instead of asking a resolver; also an address that is not public",
     )
     run.add_argument(
@@ -272,7 +272,9 @@ def _handing_on(command: Callable[..., Any]) -> None:
         examples="  cell grant abc --as viewer --for 2h --who ann\n"
         "  cell grant abc --as operator --for 30m --sessions 1,2 --host eval7\n"
         "  cell grant abc --list\n"
-        "  cell grant abc --revoke ann       (or the grant's id); what they have open is cut",
+        "  cell grant abc --revoke ann       (or the grant's id); what they have open is cut\n"
+        "What is printed speaks ssh alone: bytes from inside are not made safe for a terminal (the text says how).\n"
+        "Its ProxyCommand needs ssh to this machine as root (or with `sudo -n`), and `cell` on the PATH there.",
     )
     grant.add_argument("--as", dest="principal", choices=["viewer", "operator"], default="viewer")
     grant.add_argument("--for", dest="for_sec", type=_seconds, metavar="TIME", help="as 90s, 30m, 2h or 3d")

@@ -16,7 +16,7 @@ import msgspec
 
 from .egress.context import Caller
 from .egress.owner import Owners, session_of
-from .events import AnyEvent, Egress, EgressEnd
+from .events import AnyEvent, Egress, EgressEnd, Fault
 from .hosts import Host
 from .plain import plain
 from .policy import Decision, Entry, Policy, entry
@@ -75,6 +75,7 @@ class Border:
         self._phase, self._sessions, self._record = phase, sessions, record
         self._verifier: Child | None = None
         self._hits = 0
+        self._wondered: set[PhaseName] = set()
 
     @property
     def phase(self) -> PhaseName:
@@ -94,6 +95,7 @@ class Border:
         """Say who holds the other end; None for nobody, and for who has two views of the files."""
         owner = self._owners.of(accepted)
         if owner is None:
+            self._wonder()
             return None
         session = session_of(owner.pid, self._sessions())
         if owner.only_in(self._sandbox.mount_namespace):
@@ -103,6 +105,14 @@ class Border:
         if verifier is not None and owner.only_in(verifier.view()):
             return Caller("verifier", owner.pid, owner.command, session)
         return None
+
+    def _wonder(self) -> None:
+        """A search that came to no end is a fault, and no answer; it is told once in a phase."""
+        phase = self.phase
+        if self._owners.gave_up and phase not in self._wondered:
+            self._wondered.add(phase)
+            said = "there are too many processes to tell whose connection it is: refused"
+            self._record(Fault(where="network", message=said))
 
     def only_verifier(self) -> Border:
         """Return the same border, where nobody but the verifier's processes is admitted."""

@@ -265,7 +265,7 @@ def _lines_of(
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or _TOKEN.fullmatch(name) is None:
-            raise Bad(status, f"the {what} has a line that is no header: {plain(line, limit=80)}")
+            raise Bad(status, f"the {what} has a line that is no header: {plain(line[:12], limit=80)}…")
         value = value.strip(b" \t")
         headers.append((name, value))
         fields.setdefault(name.lower(), []).append(value)
@@ -313,6 +313,16 @@ def _lines(headers: Headers) -> Iterable[bytes]:
     return (b"%b: %b" % field for field in headers)
 
 
+def told(target: str) -> str:
+    """Return a target, or a path, as it is written down: without what may be a secret in it.
+
+    User information, and the values of a query, are the client's and the origin's business.
+    """
+    before, mark, query = target.partition("?")
+    before = re.sub(r"//[^/@]*@", "//…@", before) if "//" in before else re.sub(r"^[^/@]*@", "…@", before)
+    return before + (mark + re.sub(r"=[^&]*", "=…", query) if mark else "")
+
+
 def _target(method: str, target: str) -> tuple[Host, int, str]:
     try:
         if method == "CONNECT":
@@ -325,7 +335,7 @@ def _target(method: str, target: str) -> tuple[Host, int, str]:
             raise Bad(501, f"{scheme}:// is not forwarded: use CONNECT")
         host, port = hosts.authority(authority, 80)
     except ValueError as error:
-        raise Bad(400, f"{plain(target, limit=200)}: {error}") from None
+        raise Bad(400, f"{plain(told(target), limit=200)}: {error}") from None
     if not path.startswith("/"):
         path = "*" if method == "OPTIONS" and not path else f"/{path}"
     return host, port, path

@@ -107,6 +107,14 @@ def _counted(file: Path, name: str) -> int:
     return 0
 
 
+def members(groups: Sequence[Path]) -> list[int] | None:
+    """Return the pids in the groups of a cell; None where there is none. The launcher's are among them."""
+    for group in groups:
+        with suppress(OSError, ValueError):
+            return [int(word) for word in (group / "cgroup.procs").read_text("ascii").split()]
+    return None
+
+
 def protect(launcher: int) -> int:
     """Keep the kernel from choosing the launcher when memory is short; returns what its children get."""
     usual = int(Path("/proc/self/oom_score_adj").read_text("ascii"))

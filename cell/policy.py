@@ -172,6 +172,17 @@ def entry(text: str) -> Entry:
     return Entry(shown, host.removeprefix("*."), host.startswith("*."), port=port)
 
 
+def nothing_opens(text: str) -> bool:
+    """Say whether an entry is an address, or a block, that no entry opens. Raises ValueError for no entry."""
+    network = entry(text).network
+    if network is None:
+        return False
+    place = addresses.special(network.network_address)
+    return (
+        place is not None and place.name in addresses.NEVER and network.prefixlen >= place.network.prefixlen
+    )
+
+
 def _network(host: str) -> addresses.Network | None:
     if "%" in host:
         raise ValueError("must have no zone identifier")

@@ -146,7 +146,7 @@ class Cell:
         }
         return Border(
             workspace.sandbox,
-            ways.owners(workspace.sandbox),
+            ways.owners(workspace.sandbox, lambda: limits.members(workspace.groups)),
             rules,
             phase=lambda: workspace.phase,
             sessions=workspace.session_pids,

@@ -15,7 +15,7 @@ import asyncio
 import ipaddress
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from . import argv
@@ -33,7 +33,7 @@ from .errors import HarnessError
 from .hosts import Host
 from .launcher import ends as inside
 from .peers import Peer
-from .policy import Policy
+from .policy import Policy, nothing_opens
 from .records import Ends, PhaseName
 from .sandbox import Sandbox
 
@@ -41,16 +41,19 @@ _BACKLOG = 1024
 
 
 class Pinned(Dialer):
-    """A dialer to which the operator gave addresses for some names; those are dialled as given."""
+    """A dialer to which the operator gave addresses for some names; those are dialled as given.
+
+    A pin is a name, with or without a port, and an address.
+    """
 
     def __init__(self, pins: Mapping[str, str]) -> None:
         super().__init__()
         self._pins = {name: ipaddress.ip_address(address) for name, address in pins.items()}
 
-    async def find(self, host: Host) -> Found:
+    async def find(self, host: Host, port: int = 0) -> Found:
         """Return the pinned address, else what may be dialled. Raises NoWay."""
-        pinned = self._pins.get(host.text)
-        return await super().find(host) if pinned is None else Found(host, (pinned,), "pinned")
+        pinned = self._pins.get(host.at(port)) or self._pins.get(host.text)
+        return await super().find(host, port) if pinned is None else Found(host, (pinned,), "pinned")
 
 
 class Ways:
@@ -133,9 +136,9 @@ class Ways:
         """Return the lines that /etc/hosts has for peers."""
         return [(peer.name, address) for peer, address in self.peers]
 
-    def owners(self, sandbox: Sandbox) -> Owners:
-        """Return who can say whose connection it is."""
-        return Owners(self._sockets["diag"], sandbox.pid_namespace, sandbox.mount_namespace)
+    def owners(self, sandbox: Sandbox, members: Callable[[], list[int] | None]) -> Owners:
+        """Return who can say whose connection it is; `members` as `Owners` has it."""
+        return Owners(self._sockets["diag"], sandbox.pid_namespace, sandbox.mount_namespace, members)
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────
 
@@ -206,8 +209,10 @@ class Ways:
 
     def allow(self, role: Role, text: str, by: str, *, once: bool) -> None:
         """Let one entry more pass for a role. Raises ValueError for what is no entry."""
-        if self._border is None or (role == "agent" and self._agent is None):
-            raise ValueError("there is no way out of this world")
+        if self._border is None or role not in self._roles:
+            raise ValueError(f"there is no way out for the {role} in this world")
+        if nothing_opens(text):
+            raise ValueError("such an address is opened by nothing")
         self._border.rules[role].allow(text, by, once=once)
 
     async def close(self) -> None:

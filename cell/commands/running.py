@@ -100,17 +100,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pins(texts: list[str]) -> tuple[tuple[str, str], ...]:
-    """Read `--resolve NAME=ADDRESS`. Raises UsageError."""
+    """Read `--resolve NAME[:PORT]=ADDRESS`. Raises UsageError."""
     found = []
     for text in texts:
         name, _, address = text.partition("=")
         try:
-            host, to = hosts.canonical(name), hosts.canonical(address)
+            host, port = hosts.authority(name, 0) if ":" in name else (hosts.canonical(name), 0)
+            to = hosts.canonical(address)
             if host.ip is not None or to.ip is None:
-                raise ValueError("must be NAME=ADDRESS")
+                raise ValueError("must be NAME:PORT=ADDRESS or NAME=ADDRESS")
         except ValueError as error:
             raise UsageError(f"--resolve {plain(text, limit=80)}: {error}") from None
-        found.append((host.text, to.text))
+        if not port and to.ip is not None and to.ip.is_loopback:
+            warning = f"every port of {to} on this machine is open to who may reach {host}"
+            say(f"cell: warning: --resolve {host}={to}: {warning}; name one: {host}:PORT", file=sys.stderr)
+        found.append((host.at(port) if port else host.text, to.text))
     return tuple(found)
 
 

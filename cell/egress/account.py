@@ -7,6 +7,7 @@ import time
 from cell.egress.context import Caller, Context
 from cell.egress.dial import Found, NoWay
 from cell.events import Egress, EgressEnd
+from cell.heads import told
 from cell.orders import Attempt
 from cell.plain import plain
 
@@ -41,7 +42,7 @@ class Account:
                 allowed=attempt.allowed and not denied,
                 rule=f"address: {kind}" if denied else attempt.rule,
                 reason=no.words if no is not None and denied else attempt.reason,
-                path=plain(attempt.path),
+                path=plain(told(attempt.path)),
                 session=caller.session,
                 pid=caller.pid,
                 command=caller.command,

@@ -240,6 +240,11 @@ class Client(asyncio.Protocol):
     def _decide(self, host: Host, port: int) -> Decision:
         if self._account.caller is None:
             return Decision(False, "owner", _STRANGER)
+        if self._account.caller.phase == "verifier":
+            # what the verifier's process has opened may be in other hands by now
+            self._account.caller = self._context.identify(self.transport.get_extra_info("socket"))
+            if self._account.caller is None:
+                return Decision(False, "owner", _STRANGER)
         return self._context.decide(self._account.caller, host, port)
 
     async def _dial(self, dial: Dial) -> None:
@@ -247,7 +252,7 @@ class Client(asyncio.Protocol):
         self._found, self._unrecorded = None, None if dial.again else attempt
         try:
             try:
-                self._found = await self._dialer.find(attempt.host)
+                self._found = await self._dialer.find(attempt.host, attempt.port)
                 self._unrecorded = None
                 if not dial.again:
                     self._account.opened(attempt, self._found)

@@ -98,7 +98,7 @@ class Dialer:
         self._resolve, self._classify, self._own = resolve, classify, own
         self._also, self._patience = tuple(also), patience
 
-    async def find(self, host: Host) -> Found:
+    async def find(self, host: Host, port: int = 0) -> Found:
         """Return the addresses at which an allowed host may be dialled. Raises NoWay."""
         if host.ip is not None:
             kind = addresses.described(host.ip)

@@ -56,10 +56,19 @@ class Owner:
 class Owners:
     """Asks the kernel for owners. `diag` is a sock_diag socket that was made inside the sandbox.
 
-    `home` is the sandbox's own mount namespace; 0, and every search is for all holders.
+    `home` is the sandbox's own mount namespace; 0, and every search is for all holders. `members` gives
+    the pids of the cell, and a few beside, where a control group knows them; else all of the machine are
+    looked at, and what others run costs this cell time. `gave_up`: the last search came to no end.
     """
 
-    def __init__(self, diag: socket.socket, pid_namespace: int, home: int = 0) -> None:
+    def __init__(
+        self,
+        diag: socket.socket,
+        pid_namespace: int,
+        home: int = 0,
+        members: Callable[[], list[int] | None] = lambda: None,
+    ) -> None:
+        self._members, self.gave_up = members, False
         self._diag, self._home, self._sequence = diag, home, 0
         self._space = f"pid:[{pid_namespace}]"
         self._recent: list[int] = []
@@ -131,10 +140,13 @@ class Owners:
         if found is None:
             return None
         inode, uid = found
-        name, until = f"socket:[{inode}]", time.monotonic() + _PATIENCE
+        name, until = f"socket:[{inode}]", 0.0
+        self.gave_up = False
         first: tuple[int, str] | None = None
         views: set[int] = set()
         for pid, most in self._inside():
+            # it counts from the first who is asked: how many there are is no matter of theirs
+            until = until or time.monotonic() + _PATIENCE
             with suppress(OSError):
                 # by descriptor, so that it cannot be another process of the same pid later on
                 process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -151,6 +163,7 @@ class Owners:
                     os.close(process)
             # the verifier's processes come first: the agent cannot hide them behind its own
             if time.monotonic() > until:
+                self.gave_up = True
                 break
         if first is None:
             return None
@@ -166,8 +179,10 @@ class Owners:
         for pid in tuple(self._recent):
             if _space(pid, "pid") == self._space:
                 yield pid, _NEWEST
-        every = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)  # noqa: PTH208
-        inside = [pid for pid in every if _space(pid, "pid") == self._space]
+        inside = self._members()
+        if inside is None:
+            every = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+            inside = [pid for pid in every if _space(pid, "pid") == self._space]
         home = f"mnt:[{self._home}]"
         at_home = {pid for pid in inside if _space(pid, "mnt") == home}
         for pid in sorted(inside, key=lambda pid: (pid in at_home, -pid)):

@@ -169,7 +169,7 @@ class _Caught(asyncio.Protocol):
             self.why = decision.reason
             return
         try:
-            self.found = await self.way.dialer.find(self.host)
+            self.found = await self.way.dialer.find(self.host, self.port)
             self._record(decision)
             made = self.way.dialer.connect(self.found, self.port, _Origin)
             transport, origin = await made

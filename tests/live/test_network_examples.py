@@ -15,7 +15,7 @@ from tests.live.test_run import ROOT, run, trials_in, until, verdicts
 
 pytestmark = pytest.mark.live
 HERE = ROOT / "examples" / "network"
-PINS = ["--resolve", "mirror.example=127.0.0.77", "--resolve", "answers.example=127.0.0.77"]
+PINS = ["--resolve", "mirror.example:8737=127.0.0.77", "--resolve", "answers.example:8737=127.0.0.77"]
 
 
 def answers() -> bool:

@@ -564,7 +564,7 @@ async def test_a_client_that_goes_while_it_is_dialled_for_is_recorded() -> None:
     async with world() as w, origin(echo) as port:
         never = asyncio.get_running_loop().create_future()
 
-        async def slow(host: Host) -> Found:
+        async def slow(host: Host, port: int = 0) -> Found:
             await never
             raise AssertionError(host)
 
