@@ -273,8 +273,8 @@ def _handing_on(command: Callable[..., Any]) -> None:
         "  cell grant abc --as operator --for 30m --sessions 1,2 --host eval7\n"
         "  cell grant abc --list\n"
         "  cell grant abc --revoke ann       (or the grant's id); what they have open is cut\n"
-        "What is printed speaks ssh alone: bytes from inside are not made safe for a terminal (the text says how).\n"
-        "Its ProxyCommand needs ssh to this machine as root (or with `sudo -n`), and `cell` on the PATH there.",
+        "What is printed uses ssh alone: bytes from inside are not made safe for a terminal; it says how.\n"
+        "Its ProxyCommand needs ssh to this machine as root (or `sudo -n`), and `cell` on the PATH there.",
     )
     grant.add_argument("--as", dest="principal", choices=["viewer", "operator"], default="viewer")
     grant.add_argument("--for", dest="for_sec", type=_seconds, metavar="TIME", help="as 90s, 30m, 2h or 3d")

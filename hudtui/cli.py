@@ -14,6 +14,13 @@ DEMO = Path(__file__).parent / "data/demo"
 _GREETING = (
     "a recorded job · w the terminal of a cell, 3 its commands, 7 plays it, 6 its verdict · ? keys · q leaves"
 )
+_SETTINGS = """\
+Settings are read from ~/.config/hudtui/config.toml (XDG_CONFIG_HOME moves it), all of them optional:
+  prefix = "ctrl+b"        the key that leads out of an attached terminal (ctrl+])
+  theme = "nord"           a theme; ctrl+p in the cockpit lists them
+  [keys]                   an action, as ? names it, and its keys instead of ours
+  pause = "P"
+"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,6 +28,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="hudtui",
         description="A cockpit for rollouts: a jobs folder, a job or a trial, Harbor's or ours.",
+        epilog=_SETTINGS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument(
         "paths",
@@ -36,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
         "--watch", metavar="N", type=int, help="begin with a look at session N of the one trial"
     )
     made.add_argument("--take", action="store_true", help="with --attach: also from whoever has it")
+    made.add_argument(
+        "--who", metavar="NAME", default="", help="your name, for the record (default: LOGIN@HOST)"
+    )
     made.add_argument(
         "--demo", action="store_true", help="look at a recorded job; needs nothing but a terminal"
     )
@@ -75,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         theme=LIGHT.name if asked.light else own.theme or DARK.name,
         prefix=own.prefix,
         start_filter=asked.filter,
+        who=plain(asked.who, limit=60),
         read_only=asked.read_only or asked.demo,
         greeting=_GREETING if asked.demo else "",
         start_session=asked.attach,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ class SshWire:
     async def attach(self, runtime: Path, session: int, *, take: bool, who: str) -> SshChannel:
         """See `Wire`."""
         words = ["attach", str(session), *(["--take"] if take else []), *(["--who", who] if who else [])]
-        return await self._open(runtime, " ".join(words))
+        return await self._open(runtime, shlex.join(words))
 
     async def shell(self, runtime: Path, who: Who, cols: int, rows: int) -> SshChannel:
         """See `Wire`."""

@@ -40,7 +40,8 @@ def attach(args: argparse.Namespace) -> int:
     if sys.stdout.isatty() and not args.raw:
         # a terminal is shown what an engine parsed, never the bytes from inside
         take = ["--take"] if args.take and not args.watch else []
-        return _cockpit(trial.path, "--watch" if args.watch else "--attach", str(number), *take)
+        who = ["--who", args.who] if args.who else []
+        return _cockpit(trial.path, "--watch" if args.watch else "--attach", str(number), *take, *who)
     if args.watch:
         return _ssh(trial, "viewer", f"watch {number}")
     words = f"attach {number} --who {shlex.quote(me(args))}" + (" --take" if args.take else "")

@@ -43,6 +43,14 @@ def grant(args: argparse.Namespace) -> int:
     return 0
 
 
+_WATCHES = """\
+# What is inside writes what it likes: `cat -v` shows its control characters instead of obeying them. Without
+# it they reach your terminal. Where `cell` is installed, `cell attach CELL --watch` draws it safely."""
+_DRIVES = """\
+# ssh alone hands what is inside to your terminal as it is, control characters and all: use one that you
+# can close. Where `cell` is installed, `cell attach CELL` draws the screen safely."""
+
+
 def snippet(given: dict[str, Any], cell: str, known: str, proxy: str) -> str:
     """Return the text a colleague pastes into a POSIX shell: a key, a configuration, what to do."""
     until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(given["until"]))
@@ -51,11 +59,17 @@ def snippet(given: dict[str, Any], cell: str, known: str, proxy: str) -> str:
         f", sessions {', '.join(map(str, sessions))} only" if sessions is not None else ""
     )
     first = sessions[0] if sessions else 1
-    act = f"attach {first}" if given["principal"] == "operator" else f"watch {first}"
-    terminal = "-t " if given["principal"] == "operator" else ""
+    drives = given["principal"] == "operator"
+    act = f"ssh -t -F $d/ssh_config {cell} 'attach {first}'"
+    if not drives:
+        act = f"ssh -F $d/ssh_config {cell} 'watch {first}' | cat -v"
+    unsafe = _DRIVES if drives else _WATCHES
     return f"""\
 # For {plain(given["holder"])}: {about} ({given["id"]}).
 # Paste all of it into a shell. It holds a private key: hand it on as you would a password.
+# Your ssh must reach the machine of the ProxyCommand as somebody who may read the cell's socket there: root,
+# or with `sudo -n`; and `cell` must be on the PATH of a command that ssh runs.
+{unsafe}
 d="$HOME/.config/cell/{cell}-{given["id"]}"
 mkdir -p "$d" && chmod 700 "$d" && umask 077
 cat > "$d/key" <<'END'
@@ -78,7 +92,7 @@ Host {cell}
   LogLevel ERROR
   ProxyCommand {proxy}
 END
-echo "ssh {terminal}-F $d/ssh_config {cell} '{act}'"
+echo "{act}"
 """
 
 

@@ -172,6 +172,11 @@ def test_o1_two_cockpits_and_one_keyboard(cell: LiveCell, desk: Callable[..., De
     assert holders == ["ann", "bob"]
 
 
+def test_the_name_that_was_given_is_the_name_on_the_lease(cell: LiveCell, desk: Callable[..., Desk]) -> None:
+    attached(desk, "--who", "ann o'neil")
+    assert cell.events("lease")[-1]["holder"] == "ann o'neil"
+
+
 def test_o5_a_cockpit_that_is_killed_gives_the_keyboard_back(
     cell: LiveCell, agent: Seat, desk: Callable[..., Desk]
 ) -> None:
