@@ -171,6 +171,8 @@ class Desk:
             await world.freezer.thaw()
 
     async def _continue(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
+        if not self.world.turns.paused:
+            raise Refused("it is not paused" + ("; a keyboard is lent" if self.world.turns.drivers else ""))
         await self.world.resume(_name(by, args))
 
     async def _finish(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:

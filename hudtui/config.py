@@ -123,11 +123,24 @@ def _prefix(found: Mapping[str, Any], path: Path) -> str:
     if not value:
         return Config().prefix
     key = _key(value)
-    if not key or not ("ctrl+" in key or "alt+" in key or key[1:].isdigit()) or key == "f12":
+    if (
+        not key
+        or not _there(key)
+        or not ("ctrl+" in key or "alt+" in key or key[1:].isdigit())
+        or key == "f12"
+    ):
         raise ConfigError(
             f"{path}: prefix: {value!r} would be missed in the terminal; say ctrl+KEY, alt+KEY or F1…F11"
         )
     return key
+
+
+def _there(key: str) -> bool:
+    """Whether a keyboard has such a key."""
+    from textual.keys import Keys
+
+    base = key.rpartition("+")[2]
+    return len(base) == 1 or base in _SPELLED.values() or base in {each.value for each in Keys}
 
 
 def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:

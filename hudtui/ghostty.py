@@ -242,7 +242,9 @@ class GhosttyEngine(Hands, Frames):
         lib.ghostty_render_state_row_cells_get(self._cells[0], key, points)
         joined = [points[i] for i in range(count[0])]
         first = _shown(joined[0]) if joined else " "
-        return first + "".join(chr(code) for code in joined[1:16] if _joins(code))
+        flag = joined[:1] == [0x1F3F4]  # regions' flags alone are written with tags; elsewhere tags hide text
+        tail = (code for code in joined[1:16] if _joins(code) or (flag and 0xE0020 <= code <= 0xE007F))
+        return first + "".join(map(chr, tail))
 
     def cursor(self) -> Cursor | None:
         """See `TerminalEngine`."""
@@ -273,17 +275,12 @@ def _shown(code: int) -> str:
 @lru_cache(maxsize=1024)
 def _joins(code: int) -> bool:
     """Whether a code point may follow another within one cell."""
-    return (
-        code == 0x200D
-        or 0xE0020 <= code <= 0xE007F
-        or unicodedata.category(chr(code))
-        not in (
-            "Cc",
-            "Cf",
-            "Cs",
-            "Zl",
-            "Zp",
-        )
+    return code == 0x200D or unicodedata.category(chr(code)) not in (
+        "Cc",
+        "Cf",
+        "Cs",
+        "Zl",
+        "Zp",
     )
 
 

@@ -83,6 +83,8 @@ class Operating(Navigating):
     def refused(self, trial: Trial | None, method: str) -> bool:
         """Say on the footer why not, if not."""
         reason = refusal(trial, method, read_only=self.read_only)
+        if reason and trial is not None and self.greeting:
+            reason = f"{method}: this is a recording; there is no cell behind it"
         if reason:
             self.flash(reason)
         return bool(reason)

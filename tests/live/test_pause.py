@@ -236,6 +236,9 @@ def test_cell_pause_and_continue_say_what_they_did(cell: LiveCell) -> None:
         done = command(words[0], cell.trial, *words[1:])
         assert (done.returncode, said in done.stdout) == (0, True), done
         assert (cell.info["held"]["paused"], cell.info["held"]["frozen"]) == paused
+    again = command("continue", cell.trial)
+    assert again.returncode != 0
+    assert "it is not paused" in again.stdout + again.stderr
     told = command("pause", cell.trial, "--json")
     assert json.loads(told.stdout)["held"]["paused"] is True
     assert cell.events("pause")[0]["by"] == "operator ann"

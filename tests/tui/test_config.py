@@ -87,3 +87,11 @@ def test_a_mistake_ends_the_command_before_anything_is_drawn(
     assert capsys.readouterr().err == (
         f"hudtui: {path}: prefix: 'b' would be missed in the terminal; say ctrl+KEY, alt+KEY or F1…F11\n"
     )
+
+
+@pytest.mark.parametrize("prefix", ["ctrl+hello", "alt+nothing", "ctrl+"])
+def test_a_prefix_that_no_keyboard_has_is_refused(prefix: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="prefix"):
+        load(written(tmp_path, f'prefix = "{prefix}"'))
+    for there in ("ctrl+a", "alt+x", "F5", "ctrl+space", "ctrl+\\\\"):
+        assert load(written(tmp_path, f'prefix = "{there}"')).prefix

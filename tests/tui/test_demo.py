@@ -101,5 +101,18 @@ async def test_nothing_reaches_into_a_cell_read_only(jobs: Path, cockpit: Open) 
 def test_it_names_no_machine(file: Path) -> None:
     text = file.read_text()
     top = Path(__file__).parents[2]
-    for word in (str(top), f"{tempfile.gettempdir()}/{tempfile.gettempprefix()}", sys.prefix, ".sock", "site-packages"):
+    for word in (
+        str(top),
+        f"{tempfile.gettempdir()}/{tempfile.gettempprefix()}",
+        sys.prefix,
+        ".sock",
+        "site-packages",
+    ):
         assert word not in text
+
+
+async def test_the_demo_says_that_it_is_a_recording(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs, read_only=True, greeting="a recorded job") as hud:
+        for key in ("a", "p", "x", "s"):
+            await hud.press(key)
+            assert "this is a recording" in hud.footer, key

@@ -216,3 +216,15 @@ def test_nothing_that_a_program_prints_gets_past_the_cells(seen: Seen, name: str
             )
             assert "\u202e" not in text
             assert len(text) < 2000
+
+
+def test_tags_hide_no_text() -> None:
+    engine = GhosttyEngine(40, 2)
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "ignore")
+    engine.feed(f"a{hidden}b \U0001f3f4{hidden[:3]}\U000e007f".encode())
+    text = "".join(run for run, _ in engine.dirty()[0])
+    assert text.startswith("a") and not any(
+        0xE0000 <= ord(char) <= 0xE007F for char in text.partition("\U0001f3f4")[0]
+    )
+    assert "\U000e007f" in text, "the control: a flag of a region"
+    engine.close()
