@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from . import harbor, journal, trees
-from .events import Egress, Fault, Intervention, VerdictGiven
+from .events import Egress, EgressEnd, Fault, Intervention, VerdictGiven
 from .limits import PROCESSES
 from .records import CellInfo, Evidence, Limit, TestResult, Verdict
 from .rewards import RewardFault, Rewards
@@ -24,6 +24,9 @@ STOPPED = "stopped the cell"
 
 # Faults that end a rollout. With the others it goes on, and the verdict weighs what they mean.
 _FATAL = {"sandbox", "serve"}
+
+# What a client is told of a host that could not be reached.
+_DOWN = (502, 504)
 
 
 def declared_limits(task: Task) -> tuple[Limit, ...]:
@@ -73,6 +76,7 @@ def gather(
     """Put together everything that is known of a rollout, from its records and what was just seen."""
     interventions, faults, stopped = [], list[FaultSeen](), ""
     denied: dict[tuple[str, str], Denial] = {}
+    let: dict[int, Egress] = {}
     with suppress(OSError):
         for line in journal.read(trial / "cell" / "events.jsonl"):
             event = line.event
@@ -82,8 +86,15 @@ def gather(
                 interventions.append(
                     Evidence(kind="event", text=f"{event.principal} {event.what}", ref=str(line.seq))
                 )
-            elif isinstance(event, Egress) and not event.allowed:
-                _refused(denied, event, line.seq)
+            elif isinstance(event, Egress) and event.allowed:
+                let[event.hit] = event
+            elif isinstance(event, Egress):
+                _refused(denied, event, line.seq, event.reason)
+            elif isinstance(event, EgressEnd) and event.hit in let:
+                gone = let.pop(event.hit)
+                failed = event.status in _DOWN or (event.error and not event.received)
+                if failed and gone.phase == "verifier":
+                    _refused(denied, gone, line.seq, event.error or f"status {event.status}")
             elif isinstance(event, Fault):
                 ended = event.where in _FATAL
                 faults.append(FaultSeen(where=event.where, message=event.message, fatal=ended, seq=line.seq))
@@ -136,7 +147,7 @@ def with_grading(facts: Facts, grading: dict[str, Any]) -> Facts:
     )
 
 
-def _refused(denied: dict[tuple[str, str], Denial], event: Egress, seq: int) -> None:
+def _refused(denied: dict[tuple[str, str], Denial], event: Egress, seq: int, reason: str) -> None:
     """Count a refusal, if it was a phase's own: of who is not known nothing is said."""
     if event.rule in ("owner", "limit") or event.way not in ("proxy", "transparent"):
         return
@@ -144,7 +155,7 @@ def _refused(denied: dict[tuple[str, str], Denial], event: Egress, seq: int) -> 
     place = f"{event.host}:{event.port}"
     known = denied.get((phase, place))
     denied[phase, place] = (
-        Denial(phase=phase, place=place, reason=event.reason, seq=seq)
+        Denial(phase=phase, place=place, reason=reason, seq=seq, allowed=event.allowed)
         if known is None
         else msgspec.structs.replace(known, count=known.count + 1)
     )

@@ -54,6 +54,7 @@ class Cell:
         self.runtime = RUNTIME / spec.cell
         self.hostname = secrets.token_hex(6)
         self._root_fd = -1
+        self.laid: dict[str, bytes] = {}
 
     # ── start and end ─────────────────────────────────────────────────────────────────────────
 
@@ -87,6 +88,7 @@ class Cell:
                 root.diffs,
                 human=self.spec.agent == "human",
                 ways=ways,
+                laid=self.laid,
                 groups=enforced.groups,
             )
             if ways is not None:
@@ -213,6 +215,7 @@ class Cell:
 
     def _write(self, path: str, data: bytes) -> None:
         """Write a file of the root before anything runs there; an image without /etc goes without."""
+        self.laid[f"/{path}"] = data
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             with os.fdopen(kernel.open_beneath(self._root_fd, path, flags, 0o644), "wb") as file:

@@ -11,7 +11,7 @@ import posixpath
 import re
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,12 @@ Diffs = Sequence[tuple[str, Path]]
 _ASKED = (
     *("passwd", "group", "shadow", "nsswitch.conf", "hosts", "resolv.conf", "host.conf", "localtime"),
     *("ld.so.preload", "ld.so.cache", "ld.so.conf", "profile", "bash.bashrc", "environment", "services"),
+)
+# Where names and requests go, for all and for the user who verifies.
+_ROUTES = tuple(f"/etc/{name}" for name in ("nsswitch.conf", "pip.conf", "gitconfig", "wgetrc", "npmrc"))
+_OWN_ROUTES = (
+    *(".curlrc", ".wgetrc", ".netrc", ".npmrc", ".gitconfig", ".pip/pip.conf", ".ssh/config"),
+    *(".config/pip/pip.conf", ".config/curlrc", ".config/git/config", ".config/uv/uv.toml"),
 )
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -116,6 +122,25 @@ def asked_files(diffs: Diffs) -> tuple[str, ...]:
             said = "a link" if stat.S_ISLNK(upper.st_mode) else _KINDS.get(stat.S_IFMT(upper.st_mode), "")
             found.append(f"/etc/{name}: replaced with {said} by the agent")
     return tuple(found)
+
+
+def rerouted(diffs: Diffs, root: str, home: str, laid: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return which files that say where names and requests go are the agent's.
+
+    `laid` is what the harness wrote itself, by path. A verifier that asks a host by name asks whom these
+    files name: in a world that it shares with the agent, that is the agent's to say.
+    """
+    found = []
+    for path, wanted in laid.items():
+        with suppress(OSError):
+            opened = os.open(root + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(opened, "rb") as file:
+                if stat.S_ISREG(os.fstat(opened).st_mode) and file.read(len(wanted) + 1) == wanted:
+                    continue
+        found.append(path)
+    own = (f"{home.rstrip('/')}/{name}" for name in _OWN_ROUTES)
+    found += [path for path in (*_ROUTES, *own) if _upper(diffs, path)[0] is not None]
+    return tuple(f"{path}: changed by the agent, and says where names or requests go" for path in found)
 
 
 def _parts(path: str) -> list[str]:

@@ -135,7 +135,6 @@ def conclude(facts: Facts) -> Verdict:
     notes = notes_of(facts)
     written = facts.rewards.values if isinstance(facts.rewards, Rewards) else None
     fatal = [fault for fault in facts.faults if fault.fatal]
-
     attacked = any(found.proved or found.outside for found in facts.interference)
     if written is not None and not fatal and not attacked:
         return _graded(facts, written, doubts)
@@ -227,13 +226,14 @@ def _doubts(facts: Facts) -> tuple[Cause, ...]:
 
 
 def _refused(facts: Facts) -> list[Cause]:
-    """Say that the verifier wanted a way out that it was refused, unless it passed all the same."""
-    refused = denials(facts, "verifier")
-    if not refused or (isinstance(facts.rewards, Rewards) and not below_one(facts.rewards)):
+    """Say that the verifier did not get where it wanted to, unless it passed all the same."""
+    evidence = denials(facts, "verifier")
+    if not evidence or (isinstance(facts.rewards, Rewards) and not below_one(facts.rewards)):
         return []
     lines = unresolved_lines(facts, "verifier")
-    certainty: Certainty = "shown" if lines else "assumed"
-    return [_cause("network", certainty, "the verifier was refused a way out", [*refused, *lines])]
+    down = all(one.allowed for one in facts.denials if one.phase == "verifier")
+    summary = "a host of the verifier's did not answer" if down else "the verifier was refused a way out"
+    return [_cause("network", "shown" if lines else "assumed", summary, [*evidence, *lines])]
 
 
 def _tools(facts: Facts) -> list[Cause]:

@@ -43,7 +43,8 @@ def denials(facts: Facts, phase: str) -> list[Evidence]:
     found = []
     for one in mine[:_SHOWN_DENIALS]:
         times = f" {one.count} times" if one.count > 1 else ""
-        text = f"the {phase} was refused {plain(one.place, limit=120)}{times}: {plain(one.reason, limit=200)}"
+        what = "could not reach" if one.allowed else "was refused"
+        text = f"the {phase} {what} {plain(one.place, limit=120)}{times}: {plain(one.reason, limit=200)}"
         found.append(event(text, one.seq))
     if len(mine) > _SHOWN_DENIALS:
         found.append(fact(f"and {len(mine) - _SHOWN_DENIALS} more places were refused to the {phase}"))

@@ -44,7 +44,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     """A way out that a phase was refused: `count` times at `place` (host:port), and why.
 
     `seq` is the first line of events.jsonl that says so. It is no fault of ours: the policy was the
-    declared one, or `networks` says otherwise.
+    declared one, or `networks` says otherwise. `allowed`: it was let through, and nothing answered there.
     """
 
     phase: str
@@ -52,6 +52,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     count: int = 1
     seq: int = 0
+    allowed: bool = False
 
 
 class Interference(msgspec.Struct, frozen=True, kw_only=True):

@@ -171,7 +171,7 @@ async def _once(
             fault=(fault.name, fault.message) if fault else None,
             tests=tests_told,
             notes=tuple(notes),
-            programs=watch.found,
+            programs=(*watch.found, *_rerouted(workspace, person)),
             interference=run.seen,
             interference_outside=bool(acted.sent),
             interference_proved=False,
@@ -286,6 +286,13 @@ def _full(workspace: Workspace) -> str:
             if facts.f_bavail * facts.f_frsize < _LITTLE or (facts.f_files and not facts.f_favail):
                 return "the disk below the world was full when the verifier ended"
     return ""
+
+
+def _rerouted(workspace: Workspace, person: Person) -> tuple[str, ...]:
+    """Return who else may have answered a verifier that has a way out."""
+    if workspace.ways is None or "verifier" not in workspace.ways:
+        return ()
+    return taken.rerouted(workspace.diffs, workspace.root, person.home, workspace.laid)
 
 
 def _tree(workspace: Workspace, view: int) -> list[int]:

@@ -132,6 +132,10 @@ class Ways:
         direct = [part for peer, address in self.peers for part in (peer.name, address)]
         return argv.proxy_environment(port, dict.fromkeys(part for part in direct if part != "127.0.0.1"))
 
+    def __contains__(self, role: Role) -> bool:
+        """Say whether that role has a way out."""
+        return role in self._roles
+
     def hosts(self) -> list[tuple[str, str]]:
         """Return the lines that /etc/hosts has for peers."""
         return [(peer.name, address) for peer, address in self.peers]

@@ -45,7 +45,7 @@ class Terminal:
 class Workspace:
     """See the module. `changed` is called after each change that cell.json shows.
 
-    `groups` are the control groups of its limits.
+    `groups` are its control groups, `laid` the files of its network as they were written, by path.
     `human` says that the agent is a person: an operator's hands are then the agent's own.
     """
 
@@ -63,6 +63,7 @@ class Workspace:
     kept: bool = False
     human: bool = False
     ways: Ways | None = None
+    laid: Mapping[str, bytes] = field(default_factory=dict)
     groups: tuple[Path, ...] = ()
     sessions: dict[int, Session] = field(default_factory=dict)
     forwards: set[Callable[[], None]] = field(default_factory=set)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -47,6 +48,41 @@ def test_both_pass_and_each_phase_has_gone_only_where_it_may(
         other = "elsewhere.example" if trial.task == "installs-allowed" else "answers.example"
         verifier = set() if trial.task == "installs-allowed" else {("verifier", "answers.example", True)}
         assert went == {("agent", "mirror.example", True), ("agent", other, False)} | verifier
+
+
+def test_who_answers_a_verifier_is_the_agents_to_say_and_is_said(mirror: None, tmp_path: Path) -> None:
+    """In a world that it shares, the agent can lead the verifier's own names elsewhere: that is evidence."""
+    cheat = tmp_path / "cheat.sh"
+    cheat.write_text(
+        "echo '127.0.0.3 answers.example' >> /etc/hosts; printf 'noproxy = \"*\"\\n' > /root/.curlrc\n"
+        "mkdir /tmp/www; echo forged | tee /tmp/www/greeting > /root/greeting.txt; cd /tmp/www\n"
+        "nohup python3 -m http.server 8737 --bind 127.0.0.3 >/dev/null 2>&1 &\n"
+    )
+    agent = f'exec:ssh -F "$CELL_SSH_CONFIG" agent bash -s < {cheat}'
+    task = HERE / "answers-elsewhere"
+    run("run", task, "-a", agent, *PINS, "--jobs-dir", tmp_path / "jobs")
+    (trial,) = trials_in(tmp_path / "jobs")
+    assert trial.verdict is not None
+    notes = "\n".join(trial.verdict.notes)
+    assert "/etc/hosts: changed by the agent" in notes and "/root/.curlrc: changed by the agent" in notes
+    run("run", task, "-a", "oracle", *PINS, "--jobs-dir", tmp_path / "clean")
+    (clean,) = trials_in(tmp_path / "clean")
+    assert clean.verdict is not None and clean.verdict.clean
+    assert "changed by the agent" not in "\n".join(clean.verdict.notes), "control"
+
+
+def test_a_host_of_the_verifiers_that_is_down_is_the_network(mirror: None, tmp_path: Path) -> None:
+    folder = tmp_path / "down"
+    shutil.copytree(HERE / "answers-elsewhere", folder)
+    (folder / "tests/test.sh").write_text(
+        "#!/bin/sh\ncurl -sf http://answers.example:8738/greeting; echo 0 > /logs/verifier/reward.txt\n"
+    )
+    pins = ["--resolve", "answers.example=127.0.0.77"]
+    run("run", folder, "-a", "nop", *pins, "--jobs-dir", tmp_path / "jobs")
+    (trial,) = trials_in(tmp_path / "jobs")
+    assert trial.verdict is not None and trial.verdict.suspect
+    assert [cause.cause for cause in trial.verdict.causes] == ["network"]
+    assert "answers.example:8738" in trial.verdict.causes[0].evidence[0].text
 
 
 def test_a_verifier_without_its_host_gives_no_score(tmp_path: Path) -> None:

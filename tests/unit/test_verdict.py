@@ -32,6 +32,7 @@ NO_NAME = "starting\ncurl: (6) Could not resolve host: files.example\nend\n"
 NO_UV = "x\n/tests/test.sh: line 7: uv: command not found\n"
 LATE = AgentOutcome(timed_out=True, timeout_sec=2.0)
 REFUSED = (Denial(phase="verifier", place="files.example:443", reason="denied: …", count=3, seq=7),)
+DOWN = (Denial(phase="verifier", place="v.example:80", reason="502: …", seq=9, allowed=True),)
 AGENTS_OWN = (Denial(phase="agent", place="files.example:443", reason="denied: …", seq=5),)
 TYPED = (Evidence(kind="event", text="typed by operator", ref="9"),)
 
@@ -73,6 +74,7 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("the verifier was refused, and said so", {"rewards": ZERO, "denials": REFUSED, "verifier_output": NO_NAME}, "graded suspect network/shown"),
     ("the verifier was refused, no reward", {"rewards": NONE, "denials": REFUSED}, "ungraded network/assumed"),
     ("the verifier was refused, pass", {"rewards": PASS, "denials": REFUSED}, "graded"),
+    ("the verifier's host was down, zero", {"rewards": ZERO, "denials": DOWN}, "graded suspect network/assumed"),
     ("the agent was refused, a test failed", {"rewards": ZERO, "denials": AGENTS_OWN, "tests": (T2,)}, "graded agent/shown"),
     ("a tool is missing, zero", {"rewards": ZERO, "verifier_output": NO_UV}, "graded suspect verifier/shown"),
     ("a tool is missing, no reward", {"rewards": NONE, "verifier_output": NO_UV}, "ungraded verifier/shown"),
