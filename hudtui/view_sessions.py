@@ -198,9 +198,8 @@ class SessionsView(Attaching):
 
     def stay_on(self, trial: Trial, session: Session) -> None:
         """See `Attaching`."""
-        if self.hud.scope != trial.path and session.path not in [
-            row.session.path for row in self.table.entries
-        ]:
+        shown = [row.session.path for row in self.table.entries if isinstance(row, Row)]
+        if self.hud.scope != trial.path and session.path not in shown:
             self.hud.scope = trial.path
             self.update()
         self.table.show(self.table.entries, keep=session.path)

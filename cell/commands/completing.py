@@ -11,7 +11,9 @@ from .saying import say
 
 # What a shell asks for the names of cells: those of this machine, and of the jobs folder here.
 _AGENTS = ("oracle", "nop", "human", "exec:")
-_COCKPIT = tuple("--read-only --attach --watch --take --who --filter --light --help --version".split())
+_COCKPIT = (
+    *("--read-only", "--attach", "--watch", "--take", "--who", "--filter", "--light", "--help", "--version"),
+)
 _CELLS = "cell ls 2>/dev/null | cut -d ' ' -f 1"
 
 

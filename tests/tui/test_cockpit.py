@@ -33,7 +33,9 @@ EVIL = "\x1b[2J\x1b]0;owned\x07[red]markup[/red]\u202egnp.exe\r\n"
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize(
-    ("name", "keys"), [("fleet", "jjj"), ("sessions", "w"), ("commands", "\n3k"), ("verdict", "jjj\n")], ids=lambda v: v
+    ("name", "keys"),
+    [("fleet", "jjj"), ("sessions", "w"), ("commands", "\n3k"), ("verdict", "jjj\n")],
+    ids=lambda v: v,
 )
 async def test_picture(
     name: str, keys: str, size: tuple[int, int], jobs: Path, cockpit: Open, picture
