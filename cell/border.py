@@ -17,9 +17,9 @@ import msgspec
 from .egress.context import Caller
 from .egress.owner import Owners, session_of
 from .events import AnyEvent, Egress, EgressEnd, Fault
-from .hosts import Host
 from .plain import plain
 from .policy import Decision, Entry, Policy, entry
+from .policy.hosts import Host
 from .records import PhaseName
 from .sandbox import Child, Sandbox
 

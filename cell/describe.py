@@ -11,8 +11,8 @@ from typing import Any, Literal
 from . import __version__, argv, kernel
 from .errors import HarnessError, TaskError
 from .identity import Person
-from .peers import Peer
 from .policy import Policy, resolved
+from .policy.peers import Peer
 from .records import CellInfo, Ends, Identity, Limit, PhaseIdentity, Process, Record
 from .sandbox import Sandbox
 

@@ -15,7 +15,7 @@ from .limits import PROCESSES
 from .records import CellInfo, Evidence, Limit, TestResult, Verdict
 from .rewards import RewardFault, Rewards
 from .task import Task
-from .verdictfacts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
+from .verdict.facts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
 
 _LITTLE = 16 << 20  # bytes; less is a full disk
 

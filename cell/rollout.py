@@ -19,16 +19,17 @@ from typing import Any
 
 import msgspec
 
-from . import agents, control, deadline, harbor, kernel, peers, placing, trees
+from . import agents, control, deadline, harbor, kernel, placing, trees
 from .errors import CellError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
-from .peers import Peer
+from .policy import peers
+from .policy.peers import Peer
 from .records import Verdict
 from .sandbox import Ended
 from .serve import RUNTIME, PhaseSpec, Spec
 from .task import Phase, Task
 from .verdict import conclude
-from .verdictfacts import AgentOutcome, FaultSeen
+from .verdict.facts import AgentOutcome, FaultSeen
 
 INTERRUPTED = "the runner was interrupted; nothing was graded"
 

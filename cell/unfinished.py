@@ -12,7 +12,7 @@ from .records import CellInfo, Verdict
 from .rollout import INTERRUPTED, Rollout, Settings, write
 from .task import Task, load
 from .verdict import conclude
-from .verdictfacts import AgentOutcome, Facts, FaultSeen
+from .verdict.facts import AgentOutcome, Facts, FaultSeen
 
 
 def write_fault(

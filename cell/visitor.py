@@ -29,7 +29,7 @@ from .interference import InterferenceWatch, agents
 from .rewards import RewardFault, copy_tree, read_ctrf, read_rewards
 from .sandbox import Ended, StartFailed
 from .session import Input, Pipes
-from .verdictclues import missing_commands
+from .verdict.clues import missing_commands
 from .weighing import Grading, weigh
 from .workspace import Workspace
 

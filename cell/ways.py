@@ -30,10 +30,10 @@ from .egress.pool import Pool
 from .egress.proxy import Proxy
 from .egress.transparent import Transparent
 from .errors import HarnessError
-from .hosts import Host
 from .launcher import ends as inside
-from .peers import Peer
 from .policy import Policy, nothing_opens
+from .policy.hosts import Host
+from .policy.peers import Peer
 from .records import Ends, PhaseName
 from .sandbox import Sandbox
 

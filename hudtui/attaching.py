@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, cast, get_args
 
 from cell.trials import Trial
-from cell.trials_events import EventLog
-from cell.trials_sessions import Session
+from cell.trials.events import EventLog
+from cell.trials.sessions import Session
 from hudtui.actions import find, shown
 from hudtui.copying import CopyingPane
 from hudtui.doc import line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cell.trials import Trial
-from cell.trials_sessions import read_sessions
+from cell.trials.sessions import read_sessions
 from hudtui.selecting import SelectingPane
 from hudtui.views import titled
 from hudtui.watching import latest, session_name, state_words

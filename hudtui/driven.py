@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from textual import events
 from textual.message import Message
 
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.cast import Feed, Step
 from hudtui.engine import Mouse
 from hudtui.selecting import SelectingPane

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cell.trials import Trial
-from cell.trials_egress import Hit, HostSum
+from cell.trials.egress import Hit, HostSum
 from hudtui.doc import Line, line
 from hudtui.egress_rows import amount, phase_runs
 from hudtui.fleet_rows import clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cell.trials_egress import Hit, HostSum
+from cell.trials.egress import Hit, HostSum
 from hudtui.fleet_rows import ago, clock
 from hudtui.look import Run
 from hudtui.table import Column

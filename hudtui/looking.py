@@ -11,7 +11,7 @@ from textual.app import App
 
 from cell.plain import plain
 from cell.trials import Reader, Snapshot, Trial
-from cell.trials_egress import EgressReader, denied_within
+from cell.trials.egress import EgressReader, denied_within
 from hudtui.actions import View
 from hudtui.chrome import Bar, footer_runs, header_runs, place_of
 from hudtui.engine import EngineFactory, TerminalEngine

@@ -9,7 +9,7 @@ from typing import cast
 from textual.widgets import ContentSwitcher
 
 from cell.plain import plain
-from cell.trials_files import load_object
+from cell.trials.files import load_object
 from hudtui.actions import View, find, named
 from hudtui.chrome import Bar, Tabs
 from hudtui.doc import line

@@ -13,7 +13,7 @@ from cell.gate import decide
 from cell.plain import plain
 from cell.records import PhaseName
 from cell.trials import Trial
-from cell.trials_files import inner, load_object
+from cell.trials.files import inner, load_object
 from hudtui.navigation import Navigating
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.spread import TIMES, grade_often, spread_lines

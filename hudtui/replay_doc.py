@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cell.events import PhaseChanged
 from cell.plain import plain
 from cell.trials import Trial
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.doc import Line, line
 from hudtui.film import Mark, span
 from hudtui.timeline import SIGNS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.cast import CastEvent, CastParser, Tail
 from hudtui.film import Film
 from hudtui.player import Player

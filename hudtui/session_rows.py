@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from cell.trials import Trial
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.fleet_rows import duration
 from hudtui.look import Run
 from hudtui.table import Column

@@ -17,7 +17,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.cast import CastFeed, Feed, RawFeed
 from hudtui.engine import TURN, Cursor, EngineFactory, Row, TerminalEngine
 

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from cell.trials import Trial
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.engine import EngineFactory
 from hudtui.selecting import SelectingPane
 from hudtui.views import titled

@@ -9,9 +9,9 @@ from pathlib import Path
 from cell import events, records
 from cell.plain import plain
 from cell.trials import Job, Trial
-from cell.trials_events import EventLog, describe
-from cell.trials_files import entries, inside, is_folder, load_object, read_regular
-from cell.trials_harbor import PhaseSpan, phases_of
+from cell.trials.events import EventLog, describe
+from cell.trials.files import entries, inside, is_folder, load_object, read_regular
+from cell.trials.harbor import PhaseSpan, phases_of
 from hudtui.doc import Line, line
 from hudtui.fleet_rows import clock, duration, job_line, score_runs, state_runs
 from hudtui.look import Run

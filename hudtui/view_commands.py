@@ -13,7 +13,7 @@ from textual.containers import Container
 
 from cell.plain import plain
 from cell.trials import Trial
-from cell.trials_commands import Command, CommandLog
+from cell.trials.commands import Command, CommandLog
 from hudtui.doc import Doc, Line, line
 from hudtui.fleet_rows import clock, duration
 from hudtui.look import Run

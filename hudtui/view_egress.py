@@ -12,7 +12,7 @@ from textual.containers import Container
 from cell.filters import FilterError, Values, parse
 from cell.plain import plain
 from cell.trials import Trial
-from cell.trials_egress import Hit, HostSum, by_host, values
+from cell.trials.egress import Hit, HostSum, by_host, values
 from hudtui.beside import BesidePane
 from hudtui.doc import Doc, Line, line
 from hudtui.egress_doc import hit_lines, host_lines, missing

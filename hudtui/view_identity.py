@@ -12,7 +12,7 @@ from textual.containers import Container
 from cell.fidelity import Check
 from cell.records import CellInfo
 from cell.trials import Trial
-from cell.trials_files import load_record, stamp
+from cell.trials.files import load_record, stamp
 from hudtui.doc import Doc
 from hudtui.identity_doc import cells_lines, fidelity_lines, fidelity_words, identity_lines
 from hudtui.operating import Operating, refusal, runtime_of

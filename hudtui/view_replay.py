@@ -12,8 +12,8 @@ from textual.containers import Container
 from cell import events
 from cell.plain import plain
 from cell.trials import Trial
-from cell.trials_events import EventLog
-from cell.trials_sessions import Session, read_sessions
+from cell.trials.events import EventLog
+from cell.trials.sessions import Session, read_sessions
 from hudtui.doc import Doc
 from hudtui.egress_doc import moment
 from hudtui.film import LONGEST, Mark, next_mark, span

@@ -11,8 +11,8 @@ from textual.containers import Container
 
 from cell.plain import plain
 from cell.trials import Trial
-from cell.trials_files import load_object, read_regular
-from cell.trials_sessions import Session, read_sessions
+from cell.trials.files import load_object, read_regular
+from cell.trials.sessions import Session, read_sessions
 from hudtui.attaching import Attaching
 from hudtui.copying import CopyingPane
 from hudtui.doc import Doc, line

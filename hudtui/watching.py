@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.terminal import TerminalPane
 
 

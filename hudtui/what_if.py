@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cell.hosts import canonical
 from cell.plain import plain
 from cell.policy import Entry, Policy, entry
-from cell.trials_egress import Hit
+from cell.policy.hosts import canonical
+from cell.trials.egress import Hit
 from hudtui.doc import Line, line
 from hudtui.egress_doc import KNOWS
 from hudtui.egress_rows import phase_runs, rule_words

@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from cell.trials_egress import Hit
+from cell.trials.egress import Hit
 from hudtui.chrome import Bar
 from hudtui.doc import Doc
 from hudtui.what_if import edit, outcome, outcome_lines

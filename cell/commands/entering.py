@@ -13,7 +13,7 @@ from pathlib import Path
 from cell import arguments, cells, connect, trials
 from cell.errors import UsageError
 from cell.plain import plain
-from cell.trials_sessions import read_sessions
+from cell.trials.sessions import read_sessions
 
 
 def me(args: argparse.Namespace) -> str:

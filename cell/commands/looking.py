@@ -97,7 +97,7 @@ def ls(args: argparse.Namespace) -> int:
 
 def commands(args: argparse.Namespace) -> int:
     """List what ran in a cell or trial."""
-    from cell.trials_commands import read
+    from cell.trials.commands import read
 
     trial = cells.find(args.cell, Path(args.jobs_dir))
     for row in read(Path(trial.path), alive=trial.alive):

@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cell import cells, filters, journal, learning, trials_egress
+from cell import cells, filters, journal
 from cell.errors import UsageError
 from cell.plain import plain
-from cell.trials_egress import EgressReader, Hit
+from cell.policy import learning
+from cell.trials import egress as trials_egress
+from cell.trials.egress import EgressReader, Hit
 
 from .entering import me
 from .operating import on_cell

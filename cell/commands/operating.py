@@ -112,7 +112,7 @@ def grade(args: argparse.Namespace) -> int:
     from cell import outcome, rollout, unfinished
     from cell.task import load
     from cell.verdict import conclude
-    from cell.verdictfacts import AgentOutcome
+    from cell.verdict.facts import AgentOutcome
 
     async def grade(link: Any, trial: trials.Trial) -> tuple[Path, str, Verdict]:
         folder = Path(trial.path)

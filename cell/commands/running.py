@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from cell import agents, hosts, job
+from cell import agents, job
 from cell.errors import TaskError, UsageError
-from cell.peers import from_options
 from cell.plain import plain
+from cell.policy import hosts
+from cell.policy.peers import from_options
 from cell.rollout import Settings
 
 from . import network

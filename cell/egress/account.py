@@ -7,9 +7,9 @@ import time
 from cell.egress.context import Caller, Context
 from cell.egress.dial import Found, NoWay
 from cell.events import Egress, EgressEnd
-from cell.heads import told
-from cell.orders import Attempt
 from cell.plain import plain
+from cell.wire.heads import told
+from cell.wire.orders import Attempt
 
 
 class Account:

@@ -14,8 +14,10 @@ from cell.egress.context import Caller, Context, Limits
 from cell.egress.dial import Dialer, Found, NoWay
 from cell.egress.patience import Patience
 from cell.egress.relay import HIGH, Pipe
-from cell.hosts import Host
-from cell.orders import (
+from cell.policy import Decision
+from cell.policy.hosts import Host
+from cell.wire import Conversation
+from cell.wire.orders import (
     Attempt,
     CloseClient,
     CloseOrigin,
@@ -27,8 +29,6 @@ from cell.orders import (
     ToOrigin,
     Tunnel,
 )
-from cell.policy import Decision
-from cell.wire import Conversation
 
 # Closing with it resets the connection: the other end sees that bytes are missing.
 _RESET = struct.pack("ii", 1, 0)

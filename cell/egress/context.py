@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cell.events import Egress, EgressEnd
-from cell.hosts import Host
 from cell.policy import Decision
+from cell.policy.hosts import Host
 from cell.records import PhaseName
 
 

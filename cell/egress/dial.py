@@ -16,9 +16,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cell import addresses
-from cell.addresses import NEVER, PUBLIC, Network
-from cell.hosts import IP, Host
+from cell.policy import addresses
+from cell.policy.addresses import NEVER, PUBLIC, Network
+from cell.policy.hosts import IP, Host
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 Resolver = Callable[[str], Awaitable[Sequence[IP]]]

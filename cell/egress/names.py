@@ -13,8 +13,9 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from cell import dnsname, hosts
 from cell.egress.pool import Address, Pool, holds
+from cell.policy import hosts
+from cell.wire import dnsname
 
 TTL = 60  # seconds
 # Names of which no public resolver knows anything (RFC 6761, 6762, 7686).

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cell import clienthello, hosts
-from cell.clienthello import Hello
 from cell.egress.context import Limits
-from cell.hosts import Host
 from cell.plain import plain
+from cell.policy import hosts
+from cell.policy.hosts import Host
+from cell.wire import clienthello
+from cell.wire.clienthello import Hello
 
 # What may wait in each direction, in bytes.
 HIGH = 256 * 1024

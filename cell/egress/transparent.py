@@ -28,8 +28,8 @@ from cell.egress.dial import Dialer, Found, NoWay
 from cell.egress.pool import Pool
 from cell.egress.relay import Pipe, pause_soon
 from cell.events import Egress, EgressEnd
-from cell.hosts import Host
 from cell.policy import Decision
+from cell.policy.hosts import Host
 from cell.records import PhaseName
 
 _BACKLOG = 1024

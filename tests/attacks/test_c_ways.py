@@ -15,7 +15,7 @@ import pytest
 from world import LiveCell, until
 
 from cell.egress.pool import BLOCK
-from cell.peers import Peer
+from cell.policy.peers import Peer
 
 from .bench import answered, asking, attack, connecting, conversed, direct, get, init_of, to_proxy
 from .internet import NIC, NIC_6, PUBLIC, RESOLVER, Audit, Internet, spec

@@ -11,7 +11,7 @@ from cell.machine import probe
 from cell.outcome import with_grading
 from cell.records import Limit
 from cell.verdict import conclude
-from cell.verdictfacts import Facts
+from cell.verdict.facts import Facts
 
 from .conftest import GOOD, LiveCell, until
 

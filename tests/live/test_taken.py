@@ -12,7 +12,7 @@ import pytest
 from cell.outcome import with_grading
 from cell.records import Verdict
 from cell.verdict import conclude
-from cell.verdictfacts import Facts
+from cell.verdict.facts import Facts
 
 from .conftest import GOOD, LiveCell
 

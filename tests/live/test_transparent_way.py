@@ -23,9 +23,9 @@ from cell.egress.owner import Owner, Owners, session_of
 from cell.egress.pool import Pool
 from cell.egress.transparent import Transparent
 from cell.events import Egress, EgressEnd
-from cell.hosts import IP, Host
 from cell.launcher import ends
 from cell.policy import Decision, Policy, entry
+from cell.policy.hosts import IP, Host
 
 from .network import World, until, world
 

@@ -14,7 +14,7 @@ from cell import border, kernel, ways
 from cell.describe import PhaseSpec
 from cell.egress import peers as peer_ways
 from cell.errors import Refused
-from cell.peers import Peer
+from cell.policy.peers import Peer
 from cell.records import Limit
 from tests.world import LiveCell, until
 from tests.world import tests as packed

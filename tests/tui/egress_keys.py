@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from cell.trials_egress import Hit, HostSum
+from cell.trials.egress import Hit, HostSum
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.view_egress import EgressView
 from hudtui.what_if_screen import WhatIfScreen

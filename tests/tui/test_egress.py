@@ -8,7 +8,7 @@ import pytest
 
 from cell import records
 from cell.events import Egress, EgressEnd, Line
-from cell.trials_egress import Hit
+from cell.trials.egress import Hit
 from hudtui.egress_doc import hit_lines, moment
 from hudtui.egress_rows import amount, columns, process_name, rule_words
 from screenshots.invented import NOW, this_process, trial

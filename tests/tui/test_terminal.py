@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from cell.trials_sessions import Session
+from cell.trials.sessions import Session
 from hudtui.prompt import Prompt
 from hudtui.terminal import TerminalPane
 

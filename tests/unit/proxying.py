@@ -21,8 +21,8 @@ from cell.egress.context import Caller, Limits
 from cell.egress.dial import Dialer
 from cell.egress.proxy import Proxy
 from cell.events import Egress, EgressEnd
-from cell.hosts import IP, Host
 from cell.policy import Decision, Policy, resolved
+from cell.policy.hosts import IP, Host
 from cell.records import PhaseName
 
 AGENT = Caller("agent", pid=7, command="curl", session=3)

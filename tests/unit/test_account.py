@@ -9,8 +9,8 @@ from cell.egress.account import Account
 from cell.egress.context import Caller, Limits
 from cell.egress.dial import Found, NoWay
 from cell.egress.patience import Patience
-from cell.hosts import Host, canonical
-from cell.orders import Attempt
+from cell.policy.hosts import Host, canonical
+from cell.wire.orders import Attempt
 
 ATTEMPT = Attempt("GET", Host("ok.example"), 80, "/a", True, "ok.example", "allowed")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell.addresses import NEVER, RANGES, classify, described, embedded, special
+from cell.policy.addresses import NEVER, RANGES, classify, described, embedded, special
 
 
 @pytest.mark.parametrize(

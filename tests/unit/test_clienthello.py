@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell.clienthello import BROKEN, LONGEST, PLAIN, Hello, read
+from cell.wire.clienthello import BROKEN, LONGEST, PLAIN, Hello, read
 
 
 def from_openssl(name: str | None) -> bytes:

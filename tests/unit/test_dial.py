@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cell.egress.dial import Dialer, Found, NoWay, classify, is_own
-from cell.hosts import IP, Host, canonical
+from cell.policy.hosts import IP, Host, canonical
 
 
 def answers(*texts: str) -> Dialer:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell import dnsname
+from cell.wire import dnsname
 
 
 def ask(name: str, kind: int = dnsname.A, *, flags: int = 0x0100, extra: bytes = b"", more: int = 0) -> bytes:

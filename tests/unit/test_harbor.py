@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from cell import harbor, harborfile, harborjob
+from cell import harbor
 from cell.errors import HarnessError
 from cell.harbor import Span
+from cell.harbor import file as harborfile
+from cell.harbor import job as harborjob
 from cell.records import Cause, Verdict
 
 JOBS = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs"

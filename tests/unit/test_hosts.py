@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell.hosts import Host, authority, canonical, port
+from cell.policy.hosts import Host, authority, canonical, port
 
 
 def ip(text: str) -> Host:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from cell import learning, policy
+from cell import policy
 from cell.errors import TaskError
 from cell.events import Egress, Fault
+from cell.policy import learning
 
 TASK = """# a task of ours
 version = "1.0"

@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from cell import dnsname
 from cell.egress.names import NameServer
 from cell.egress.pool import Pool
+from cell.wire import dnsname
 
 CLIENT = ("127.0.0.1", 40000)
 

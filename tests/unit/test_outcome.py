@@ -12,7 +12,7 @@ from cell.journal import Journal
 from cell.records import Verdict
 from cell.task import Task, load
 from cell.verdict import conclude
-from cell.verdictfacts import AgentOutcome, FaultSeen
+from cell.verdict.facts import AgentOutcome, FaultSeen
 
 TASK = Path(__file__).parents[2] / "examples" / "tasks" / "hello-pass"
 GRADING = {

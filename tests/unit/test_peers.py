@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cell import peers
 from cell.errors import TaskError, UsageError
-from cell.peers import Peer
+from cell.policy import peers
+from cell.policy.peers import Peer
 
 DB = Peer(name="db", port=5432, host="127.0.0.1", target=15432)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell.hosts import canonical
 from cell.policy import Decision, Policy, entry, resolved
+from cell.policy.hosts import canonical
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from cell.egress.dial import Found
 from cell.egress.proxy import Proxy
 from cell.egress.relay import HIGH
 from cell.events import Egress, EgressEnd
-from cell.hosts import Host
 from cell.policy import Policy
+from cell.policy.hosts import Host
 
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 

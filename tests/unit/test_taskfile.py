@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cell.errors import TaskError
-from cell.taskfile import Table, read, unknown_keys
+from cell.task.file import Table, read, unknown_keys
 
 FILE = Path("task.toml")
 

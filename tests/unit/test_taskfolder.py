@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cell.errors import TaskError
-from cell.taskfolder import digest, near_misses
+from cell.task.folder import digest, near_misses
 
 
 @pytest.fixture

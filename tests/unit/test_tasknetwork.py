@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cell.errors import TaskError
-from cell.taskfile import Table
-from cell.tasknetwork import Network, baseline, for_phase
+from cell.task.file import Table
+from cell.task.network import Network, baseline, for_phase
 
 
 def table(name: str, values: dict[str, Any]) -> Table:

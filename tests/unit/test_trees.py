@@ -15,8 +15,8 @@ from cell import pruning, trees
 from cell.errors import TaskError
 from cell.evidence import changed_programs
 from cell.taken import _deleted
-from cell.taskfolder import digest
-from cell.trials_files import entries
+from cell.task.folder import digest
+from cell.trials.files import entries
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,11 +14,11 @@ import pytest
 
 from cell import events, records, trials
 from cell.records import Process, Verdict
-from cell.trials_events import EventLog
-from cell.trials_files import inside, load_object, read_regular, when
-from cell.trials_harbor import ctrf_of, phases_of, signature_of
-from cell.trials_sessions import read_sessions
-from cell.trials_trial import TrialFolder
+from cell.trials.events import EventLog
+from cell.trials.files import inside, load_object, read_regular, when
+from cell.trials.harbor import ctrf_of, phases_of, signature_of
+from cell.trials.sessions import read_sessions
+from cell.trials.trial import TrialFolder
 from screenshots.invented import GONE, NOW, Cast, build, this_process, trial
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cell.events import Egress
-from cell.trials_commands import CommandLog, read, text_lines
+from cell.trials.commands import CommandLog, read, text_lines
 from screenshots.invented import Cast, trial
 
 HARBOR = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs"

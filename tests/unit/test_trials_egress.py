@@ -12,7 +12,7 @@ from cell import records
 from cell.events import Egress, EgressEnd, Line, PhaseChanged
 from cell.filters import parse
 from cell.trials import Trial
-from cell.trials_egress import EgressReader, by_host, denied_within, read, values
+from cell.trials.egress import EgressReader, by_host, denied_within, read, values
 
 
 def attempt(hit: int, host: str = "pkg.example", **more: object) -> Egress:

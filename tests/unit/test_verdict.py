@@ -10,9 +10,9 @@ from cell import records
 from cell.records import Evidence, Verdict, encode
 from cell.rewards import RewardFault, Rewards
 from cell.verdict import HARBOR_CAUSES, conclude, means
-from cell.verdictclues import missing_commands, unresolved
-from cell.verdictevidence import notes_of
-from cell.verdictfacts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
+from cell.verdict.clues import missing_commands, unresolved
+from cell.verdict.evidence import notes_of
+from cell.verdict.facts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs/demo-oracle"
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from cell.hosts import Host, canonical
-from cell.orders import (
+from cell.policy import resolved
+from cell.policy.hosts import Host, canonical
+from cell.wire import Conversation
+from cell.wire.orders import (
     Attempt,
     CloseClient,
     CloseOrigin,
@@ -16,8 +18,6 @@ from cell.orders import (
     ToOrigin,
     Tunnel,
 )
-from cell.policy import resolved
-from cell.wire import Conversation
 
 POLICY = resolved("allowlist", ["ok.example", "*.pkg.example", "203.0.113.7:8443"], "agent.network_mode")
 

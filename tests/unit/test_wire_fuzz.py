@@ -10,11 +10,10 @@ import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cell import orders
-from cell.bodies import ByChunks
-from cell.heads import Bad, Request, read_request, read_response, take
 from cell.policy import resolved
-from cell.wire import KEPT, Conversation
+from cell.wire import KEPT, Conversation, orders
+from cell.wire.bodies import ByChunks
+from cell.wire.heads import Bad, Request, read_request, read_response, take
 
 POLICY = resolved("allowlist", ["ok.example", "*.pkg.example:81"], "agent.network_mode")
 

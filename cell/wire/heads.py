@@ -14,9 +14,9 @@ from http import HTTPStatus
 
 import msgspec
 
-from cell import hosts
-from cell.hosts import Host
 from cell.plain import plain
+from cell.policy import hosts
+from cell.policy.hosts import Host
 
 # The longest head, in bytes, and the most lines of one.
 LONGEST, MOST_LINES = 64 * 1024, 256

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from cell import bodies, heads, orders
-from cell.heads import Bad, Request, Response
-from cell.hosts import Host
-from cell.orders import Attempt, Command
 from cell.policy import Decision
+from cell.policy.hosts import Host
+from cell.wire import bodies, heads, orders
+from cell.wire.heads import Bad, Request, Response
+from cell.wire.orders import Attempt, Command
 
 # Bytes of a client kept while they cannot be passed on; beyond it is read no further.
 KEPT = 64 * 1024

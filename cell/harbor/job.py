@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cell.harborfile import NO_TOKENS, Json, local, utc, without
+from cell.harbor.file import NO_TOKENS, Json, local, utc, without
 
 # Harbor never tries these again; a reader of lock.json may want to know.
 _NOT_RETRIED: Final = (

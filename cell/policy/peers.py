@@ -13,9 +13,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from cell import hosts
 from cell.errors import TaskError, UsageError
 from cell.plain import plain
+from cell.policy import hosts
 from cell.records import Record
 
 _LARGEST = 1 << 16  # bytes of a cell.toml

@@ -11,8 +11,8 @@ from typing import Protocol
 import h11
 import msgspec
 
-from cell import heads
-from cell.heads import Bad, Headers, Request, Response
+from cell.wire import heads
+from cell.wire.heads import Bad, Headers, Request, Response
 
 
 class Piece(msgspec.Struct, frozen=True):

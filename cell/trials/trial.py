@@ -10,9 +10,9 @@ from typing import Any
 from cell.plain import plain
 from cell.records import CellInfo, Verdict
 from cell.trials import STALE_AFTER, State, Trial, alive
-from cell.trials_events import EventLog, Happening
-from cell.trials_files import entries, inner, is_folder, load_object, load_record, stamp, when, word
-from cell.trials_harbor import signature_of, verdict_of
+from cell.trials.events import EventLog, Happening
+from cell.trials.files import entries, inner, is_folder, load_object, load_record, stamp, when, word
+from cell.trials.harbor import signature_of, verdict_of
 
 _WATCHED = ("config.json", "result.json", "cell/cell.json", "cell/verdict.json")
 _MOST_LOOKED_AT = 2000  # files of a folder that an agent or its verifier filled, at each look

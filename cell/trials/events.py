@@ -12,7 +12,7 @@ import msgspec
 
 from cell import events
 from cell.plain import plain
-from cell.trials_files import read_regular, stamp
+from cell.trials.files import read_regular, stamp
 
 _TURN = 4 << 20
 _LONGEST = 1 << 20

@@ -14,8 +14,8 @@ import msgspec
 
 from cell import events
 from cell.plain import plain
-from cell.trials_events import EventLog
-from cell.trials_files import entries, is_folder, mtime, read_regular
+from cell.trials.events import EventLog
+from cell.trials.files import entries, is_folder, mtime, read_regular
 
 _HEAD = 64 << 10  # bytes of a recording that are looked at
 _LINES = 400

@@ -17,8 +17,19 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from cell.harborfile import NO_TOKENS, Json, Span, digest, local, new_id, trial_name, utc, without, write_json
-from cell.harborjob import job_config, job_lock, job_result
+from cell.harbor.file import (
+    NO_TOKENS,
+    Json,
+    Span,
+    digest,
+    local,
+    new_id,
+    trial_name,
+    utc,
+    without,
+    write_json,
+)
+from cell.harbor.job import job_config, job_lock, job_result
 from cell.records import Verdict
 
 __all__ = [

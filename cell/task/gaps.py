@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cell import taskfolder
 from cell.errors import TaskError
-from cell.taskfile import Table
+from cell.task import folder as taskfolder
+from cell.task.file import Table
 
 
 def unsupported(root: Table, path: Path) -> Iterator[TaskError]:

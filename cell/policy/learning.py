@@ -14,10 +14,10 @@ from typing import Any, Literal
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from cell import hosts
 from cell.errors import TaskError
 from cell.events import AnyEvent, Egress
 from cell.plain import plain
+from cell.policy import hosts
 
 PHASES: tuple[Literal["agent", "verifier"], ...] = ("agent", "verifier")
 Needs = dict[str, tuple[str, ...]]

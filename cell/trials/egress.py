@@ -17,7 +17,7 @@ from cell.filters import WHOLE
 from cell.plain import plain
 from cell.records import CellInfo
 from cell.trials import Trial
-from cell.trials_files import load_record, read_regular, stamp
+from cell.trials.files import load_record, read_regular, stamp
 
 _TURN = 4 << 20
 _LONGEST = 1 << 20

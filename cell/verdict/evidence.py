@@ -8,8 +8,8 @@ from __future__ import annotations
 from cell.plain import plain
 from cell.records import Evidence, TestResult, Verdict
 from cell.rewards import RewardFault, Rewards
-from cell.verdictclues import unresolved
-from cell.verdictfacts import Facts, NetworkOverride
+from cell.verdict.clues import unresolved
+from cell.verdict.facts import Facts, NetworkOverride
 
 _SHOWN_DENIALS = 5
 

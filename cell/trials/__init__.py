@@ -16,8 +16,8 @@ import msgspec
 
 from cell.plain import plain
 from cell.records import Process, Verdict
-from cell.trials_events import Happening
-from cell.trials_files import entries, inner, is_folder, load_object, read_regular, stamp, when
+from cell.trials.events import Happening
+from cell.trials.files import entries, inner, is_folder, load_object, read_regular, stamp, when
 from cell.verdict import means
 
 State = Literal["queued", "running", "paused", "kept", "passed", "failed", "ungraded", "stale"]
@@ -218,7 +218,7 @@ def match(trials: Iterable[Trial], wanted: str) -> list[Trial]:
 
 def read_trial(path: Path | str, *, now: float | None = None) -> Trial:
     """Read one trial folder, whatever is in it."""
-    from cell.trials_trial import TrialFolder
+    from cell.trials.trial import TrialFolder
 
     return TrialFolder(Path(path)).read(time.time() if now is None else now)
 
@@ -265,7 +265,7 @@ class Reader:
     """
 
     def __init__(self, paths: Iterable[Path | str], *, clock: Callable[[], float] = time.time) -> None:
-        from cell.trials_trial import TrialFolder
+        from cell.trials.trial import TrialFolder
 
         self.paths = [Path(path) for path in paths]
         self.clock = clock

@@ -23,11 +23,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from cell import taskfile, taskfolder, taskgaps, tasknetwork
 from cell.errors import TaskError, UsageError
 from cell.plain import plain
-from cell.taskfile import Table
-from cell.tasknetwork import Network
+from cell.task import file as taskfile
+from cell.task import folder as taskfolder
+from cell.task import gaps as taskgaps
+from cell.task import network as tasknetwork
+from cell.task.file import Table
+from cell.task.network import Network
 
 Variables = tuple[tuple[str, str], ...]
 _KNOWN_SCHEMA = (1, 4)

@@ -18,7 +18,7 @@ import msgspec
 from cell.plain import plain
 from cell.records import Evidence, TestResult, Verdict
 from cell.rewards import FaultName, RewardFault, Rewards
-from cell.trials_files import entries, inner, is_folder, load_object, read_regular, when, word
+from cell.trials.files import entries, inner, is_folder, load_object, read_regular, when, word
 from cell.verdict import AgentOutcome, Facts, conclude
 
 # Exceptions whose name alone says where it happened, as Harbor's own cause words.

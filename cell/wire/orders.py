@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from cell.heads import Request
-from cell.hosts import Host
 from cell.policy import Decision
+from cell.policy.hosts import Host
+from cell.wire.heads import Request
 
 
 class Attempt(msgspec.Struct, frozen=True):

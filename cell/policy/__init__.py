@@ -19,8 +19,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cell import addresses, hosts
-from cell.hosts import Host
+from cell.policy import addresses, hosts
+from cell.policy.hosts import Host
 
 MODES = ("public", "no-network", "allowlist")
 

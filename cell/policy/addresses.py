@@ -11,7 +11,7 @@ import functools
 import ipaddress
 from typing import NamedTuple
 
-from cell.hosts import IP
+from cell.policy.hosts import IP
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

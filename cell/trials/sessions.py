@@ -10,8 +10,8 @@ import msgspec
 
 from cell import events
 from cell.plain import plain
-from cell.trials_events import EventLog
-from cell.trials_files import entries, inner, is_folder, mtime, read_regular, stamp
+from cell.trials.events import EventLog
+from cell.trials.files import entries, inner, is_folder, mtime, read_regular, stamp
 
 _HEADER_LIMIT = 64 << 10
 

@@ -37,8 +37,8 @@ import msgspec
 from cell.plain import plain
 from cell.records import Cause, CauseName, Certainty, Evidence, Verdict
 from cell.rewards import RewardFault, Rewards
-from cell.verdictclues import TOOLS, missing_commands
-from cell.verdictevidence import (
+from cell.verdict.clues import TOOLS, missing_commands
+from cell.verdict.evidence import (
     below_one,
     circumstances,
     denials,
@@ -53,7 +53,7 @@ from cell.verdictevidence import (
     time_note,
     unresolved_lines,
 )
-from cell.verdictfacts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
+from cell.verdict.facts import AgentOutcome, Facts, FaultSeen, Interference, NetworkOverride
 
 __all__ = [
     "HARBOR_CAUSES",

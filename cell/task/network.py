@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cell.plain import plain
 from cell.policy import MODES, entry
-from cell.taskfile import Table
+from cell.task.file import Table
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cell.errors import TaskError
 from cell.plain import plain
-from cell.taskfile import MAX_BYTES
+from cell.task.file import MAX_BYTES
 
 # What the runner copies from the folder into a world, file by file.
 _COPIED = ("tests", "solution")
