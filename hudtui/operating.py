@@ -17,7 +17,7 @@ from cell.trials.files import inner, load_object
 from hudtui.navigation import Navigating
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.spread import TIMES, grade_often, spread_lines
-from hudtui.starting import start_cell, start_run
+from hudtui.starting import failed, start_cell, start_run
 from hudtui.wire import Wire, WireError
 from hudtui.wire_ssh import SshWire
 
@@ -29,6 +29,9 @@ _DONE = {
     "stop": "stopped",
     "finish": "the agent phase is over; it is graded now",
 }
+
+
+_LOOK_AFTER_RUNS, _RUNS_LOOKED_AT = 0.5, 240  # seconds, and how often: what is wrong shows soon
 
 
 def who_am_i() -> str:
@@ -229,6 +232,11 @@ class Operating(Navigating):
             self.flash("run: this cockpit only looks (--read-only)")
         else:
             self.flash(start_run(words, self.jobs_folder))
+            self.set_interval(_LOOK_AFTER_RUNS, self._tell_of_runs, repeat=_RUNS_LOOKED_AT)
+
+    def _tell_of_runs(self) -> None:
+        for said in failed():
+            self.flash(said)
 
     @property
     def jobs_folder(self) -> Path:

@@ -112,6 +112,7 @@ async def test_a_run_starts_beside_the_others(
 
 def test_a_run_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
+    monkeypatch.setattr(starting, "_started", [])
     monkeypatch.setattr(starting.subprocess, "Popen", lambda argv, **options: asked.append((argv, options)))
     said = starting.start_run("'my task' -a oracle", tmp_path / "jobs")
     assert said.startswith("started: cell run 'my task' -a oracle --jobs-dir")
@@ -123,6 +124,18 @@ def test_a_run_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert starting.start_run("'", tmp_path) == "run: No closing quotation"
     monkeypatch.setattr(starting.subprocess, "Popen", _full)
     assert starting.start_run("x", tmp_path) == "run: no space left"
+
+
+def test_a_run_that_cannot_be_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "_started", [])
+    (tmp_path / ".hudtui-run.log").write_text("an older run's words\n")
+    starting.start_cell(["plan", str(tmp_path / "nowhere")], tmp_path)
+    starting.start_cell(["--version"], tmp_path)
+    for process, _, _ in starting._started:
+        process.wait(30)
+    (said,) = starting.failed()
+    assert "nowhere" in said and "older" not in said
+    assert starting.failed() == []
 
 
 def _full(*_: object, **__: object) -> None:
