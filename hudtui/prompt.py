@@ -33,16 +33,19 @@ class Prompt(Input):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True)
         self.asked: Asked = "command"
+        self._last = ""
         self.display = False
 
     def ask(self, asked: Asked, value: str = "") -> None:
         """Show the line and take the keys."""
         self.asked = asked
-        self.placeholder = _HINTS[asked]
+        self.placeholder = _HINTS[asked] if not (asked == "search" and value) else f"{value} · again"
         self.display = True
+        # a filter is gone on with; a search begins anew, and enter alone looks for the same again
+        self._last = value if asked == "search" else ""
         with self.prevent(Input.Changed):
-            self.value = value
-        self.cursor_position = len(value)
+            self.value = "" if self._last else value
+        self.cursor_position = len(self.value)
         self.set_class(False, "-wrong")
         self.focus()
 
@@ -60,4 +63,4 @@ class Prompt(Input):
         """Likewise."""
         event.stop()
         self.display = False
-        self.post_message(self.Given(self.asked, event.value.strip()))
+        self.post_message(self.Given(self.asked, event.value.strip() or self._last))

@@ -162,7 +162,9 @@ async def test_leaving_a_terminal_frees_its_engine(jobs: Path, cockpit: Open) ->
     async with cockpit(jobs) as hud:
         await hud.press("w", "1")
         assert hud.engines
-        assert all(engine.closed for engine in hud.engines)
+        # one may be Fleet's own, which shows the terminal of the cell it stands on
+        assert sum(not engine.closed for engine in hud.engines) <= 1
+    assert all(engine.closed for engine in hud.engines)
 
 
 # ── hostile text ──────────────────────────────────────────────────────────────────────────────
