@@ -100,6 +100,8 @@ def _tests(trial: Trial, now: float, life: Sequence[int]) -> list[Run]:
 def _cause(trial: Trial, now: float, life: Sequence[int]) -> list[Run]:
     if trial.state == "paused":
         return [("paused", "accent")]
+    if trial.agent == "human" and (trial.state, trial.phase) == ("running", "agent"):
+        return [("waits for you", "accent"), (" · s", "muted")]
     if trial.state == "running":
         return [(trial.phase, "muted")] if trial.phase not in ("", "agent") else []
     if trial.state == "stale" and not trial.cause:

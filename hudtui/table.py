@@ -216,10 +216,12 @@ class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def _row(self, row: T, width: int) -> Strip:
         runs: list[Run] = []
+        marked = self._key(row) in self.marks
         for column, size, cell in zip(self.columns, self.widths(), self._cells(row), strict=True):
+            mark = marked and bool(self.gap) and column is self.columns[0]
             runs += fit(cell, size, column.right)
-            runs.append((self.gap, ""))
-        if self._key(row) in self.marks:
+            runs.append(("•" + self.gap[1:], "accent") if mark else (self.gap, ""))
+        if marked:
             return self.look.strip(runs[:-1], width).apply_style(self.look.style("bold"))
         return self.look.strip(runs[:-1], width)
 

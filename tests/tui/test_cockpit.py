@@ -11,6 +11,8 @@ import pytest
 from cell import records
 from cell.events import PhaseChanged
 from cell.records import Cause, Evidence, Verdict
+from cell.trials import Trial
+from hudtui import fleet_rows
 from hudtui.chrome import footer_runs, place_of
 from hudtui.doc import line, wrap
 from hudtui.fleet_rows import ago, columns, duration
@@ -319,3 +321,19 @@ def test_the_session_to_watch_first() -> None:
     assert latest([]) is None
     assert HudView.zoomed is False
     assert NOW > 0
+
+
+def test_a_cell_whose_agent_is_a_person_says_that_it_waits() -> None:
+    known = {"path": "/j/t__aaaaaaa", "name": "t__aaaaaaa", "id": "aaaaaaa", "job": "j", "task": "t"}
+    one = Trial(**known, state="running", agent="human", phase="agent", origin="cell")
+    assert fleet_rows._cause(one, 0.0, ())[0][0] == "waits for you"
+    assert fleet_rows._cause(msgspec.structs.replace(one, agent="exec"), 0.0, ()) == []
+
+
+async def test_a_marked_row_has_a_sign_that_is_no_colour(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        before = hud.screen.count("•")
+        await hud.press("space")
+        assert hud.screen.count("•") == before + 1
+        await hud.press("k", "space")  # a mark goes on to the next row
+        assert hud.screen.count("•") == before
