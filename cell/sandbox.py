@@ -240,7 +240,10 @@ def _nodes() -> int:
             os.chmod(f"/proc/self/fd/{devices}/{name}", 0o666)  # noqa: PTH101, S103
     except OSError as error:
         os.close(devices)
-        raise HarnessError(f"the world's devices cannot be made: {error}") from error
+        raise HarnessError(
+            f"the world's devices cannot be made: {error}",
+            remedy="root of the machine is needed; see `cell doctor`",
+        ) from error
     return devices
 
 
