@@ -5,20 +5,23 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from cell.plain import plain
 
-# What was started here and has not been seen to end: the process, its log, where its words begin.
-_started: list[tuple[subprocess.Popen[bytes], Path, int]] = []
+# What was started here and has not been seen to end, and what each complains of.
+_started: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
 _FINE = (0, 3)  # all graded, some ungraded: Fleet shows it
 
 
 def start_run(words: str, jobs: Path) -> str:
     """Start `cell run WORDS --jobs-dir JOBS`; return what to tell the person.
 
-    The run outlives the cockpit. What it prints is kept in `JOBS/.hudtui-run.log`.
+    The run outlives the cockpit. What it prints is kept in `JOBS/.hudtui-run.log`; `failed` has what it
+    complains of.
     """
     try:
         asked = shlex.split(words)
@@ -33,22 +36,24 @@ def start_run(words: str, jobs: Path) -> str:
 
 def start_cell(words: Sequence[str], jobs: Path) -> str:
     """Start `cell WORDS`; as `start_run`."""
+    # a file without a name, for this one alone: it outlives the cockpit as the run does
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read when it has ended
     try:
         jobs.mkdir(parents=True, exist_ok=True)
         with (jobs / ".hudtui-run.log").open("ab") as log:
-            begun = log.tell()
             process = subprocess.Popen(
                 # -P: no module is looked for in this folder, which may hold what an agent left
                 [sys.executable, "-P", "-m", "cell", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=log,
+                stderr=complaints,
                 start_new_session=True,
                 close_fds=True,
             )
     except OSError as error:
+        complaints.close()
         return f"{words[0]}: {error.strerror}"
-    _started.append((process, jobs / ".hudtui-run.log", begun))
+    _started.append((process, complaints))
     return plain(f"started: cell {shlex.join(words)}", limit=200)
 
 
@@ -56,21 +61,14 @@ def failed() -> list[str]:
     """Return what to tell of each that has ended otherwise than with verdicts, once."""
     told = []
     for one in tuple(_started):
-        process, log, begun = one
+        process, complaints = one
         if process.poll() is None:
             continue
         _started.remove(one)
+        with complaints:
+            complaints.seek(0)
+            lines = complaints.read(1 << 16).decode("utf-8", "replace").splitlines()
         if process.returncode not in _FINE:
-            words = plain(_last_line(log, begun) or f"exit status {process.returncode}", limit=200)
-            told.append(f"{words} · more in {log.name}")
+            last = next((line for line in reversed(lines) if line.strip()), "")
+            told.append(plain(last or f"exit status {process.returncode}", limit=200))
     return told
-
-
-def _last_line(log: Path, begun: int) -> str:
-    try:
-        with log.open("rb") as file:
-            file.seek(begun)
-            lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return next((line for line in reversed(lines) if line.strip()), "")

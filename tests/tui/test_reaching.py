@@ -120,6 +120,7 @@ def test_a_run_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert argv[0] == sys.executable
     assert " ".join(argv).partition(" -m ")[2].startswith("cell run my task -a oracle")
     assert options["start_new_session"]
+    starting._started[0][1].close()
     assert starting.start_run("", tmp_path).startswith("run: which task?")
     assert starting.start_run("'", tmp_path) == "run: No closing quotation"
     monkeypatch.setattr(starting.subprocess, "Popen", _full)
@@ -131,7 +132,7 @@ def test_a_run_that_cannot_be_says_why(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / ".hudtui-run.log").write_text("an older run's words\n")
     starting.start_cell(["plan", str(tmp_path / "nowhere")], tmp_path)
     starting.start_cell(["--version"], tmp_path)
-    for process, _, _ in starting._started:
+    for process, _ in starting._started:
         process.wait(30)
     (said,) = starting.failed()
     assert "nowhere" in said and "older" not in said
