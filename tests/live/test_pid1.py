@@ -127,3 +127,26 @@ def test_it_sleeps(held: Held) -> None:
     before = ticks()
     threading.Event().wait(0.3)
     assert ticks() - before <= 1
+
+
+def test_s2_it_ends_where_nobody_is_there_to_be_told() -> None:
+    """Who started it may have been killed before it could have the sandbox die with it."""
+    memfd = os.memfd_create("sleep", 0)
+    os.write(memfd, INIT.read_bytes())
+    program = fcntl.fcntl(memfd, fcntl.F_DUPFD, 20)
+    told, tell = os.pipe()
+    ready = fcntl.fcntl(tell, fcntl.F_DUPFD, 21)
+    os.close(tell)
+    for heard in (True, False):
+        if not heard:
+            os.close(told)
+        child = subprocess.Popen([f"/proc/self/fd/{program}", str(ready)], pass_fds=[program, ready])
+        if heard:
+            assert os.read(told, 6) == b"ready\n", "control: it stays where somebody is told"
+            assert child.poll() is None
+            child.kill()
+            child.wait(10)
+        else:
+            assert child.wait(10) == 111
+    for descriptor in (memfd, program, ready):
+        os.close(descriptor)

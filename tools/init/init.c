@@ -7,7 +7,8 @@
  *      with a neutral command line and no environment, because /proc/1/cmdline is readable by everybody inside.
  *      Any failure ends it with status 111.
  *   2. blocks every signal, hides its memory and descriptors (dumpable 0), writes "ready\n", closes everything
- *      from 3 up, and waits for children for ever. It sleeps in wait4, or for SIGCHLD while it has no child.
+ *      from 3 up, and waits for children for ever. It sleeps in wait4, or for SIGCHLD while it has no child. Where nobody
+ *      is there to be told, it ends with status 111.
  *
  * The kernel delivers no signal from inside the namespace to a pid 1 without handlers; SIGKILL from outside ends it.
  */
@@ -120,7 +121,8 @@ __attribute__((noreturn, used)) void start(long *stack)
     sys(SYS_rt_sigaction, SIGCHLD, (long)standard, 0, sizeof every, 0);
     sys(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     sys(SYS_prctl, PR_SET_NAME, (long)"sleep", 0, 0, 0);
-    sys(SYS_write, READY_FD, (long)"ready\n", 6, 0, 0);
+    if (sys(SYS_write, READY_FD, (long)"ready\n", 6, 0, 0) != 6)
+        fail(); /* who started all this is dead: killed before it could have us die with it */
     close_from(3);
     for (;;)
         if (sys(SYS_wait4, -1, 0, WALL, 0, 0) < 0)
