@@ -11,6 +11,9 @@ import msgspec
 
 from .records import PhaseName, Record
 
+# How somebody came who wanted to leave.
+Way = Literal["proxy", "transparent", "name", "peer"]
+
 
 class Event(Record, tag_field="kind", frozen=True, kw_only=True):
     """Base of what happens in a cell; `kind` in JSON is the tag of the subclass."""
@@ -124,7 +127,7 @@ class Egress(Event, tag="egress", frozen=True, kw_only=True):
 
     hit: int
     phase: PhaseName
-    way: Literal["proxy", "transparent", "name", "peer"]
+    way: Way
     method: str
     host: str
     port: int

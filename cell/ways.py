@@ -200,8 +200,9 @@ class Ways:
             self._border.verifier_is(None)
             if way is not None:
                 self._sockets["verifier"].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+                # which ends the listening of our descriptor, too; a second time would be taken for the
+                # two directions of every connection to come (inet_shutdown in the kernel)
                 await way.close()
-                _listen_no_more(self._sockets["verifier"])
             for other in (self._agent, self._caught):
                 if other is not None:
                     other.cut("the verifier has ended", "verifier")
@@ -247,13 +248,3 @@ def _listen(listener: socket.socket) -> None:
     except OSError as error:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         raise HarnessError(f"the verifier's way out cannot listen: {error.strerror}") from error
-
-
-def _listen_no_more(listener: socket.socket) -> None:
-    """Stop the listening itself, which our own descriptor keeps up.
-
-    Once and no more: uvloop does it, asyncio does not, and a second time would be taken for the two
-    directions of every connection to come (inet_shutdown in the kernel).
-    """
-    if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-        listener.shutdown(socket.SHUT_RD)

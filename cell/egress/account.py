@@ -6,7 +6,7 @@ import time
 
 from cell.egress.context import Caller, Context
 from cell.egress.dial import Found, NoWay
-from cell.events import Egress, EgressEnd
+from cell.events import Egress, EgressEnd, Way
 from cell.plain import plain
 from cell.wire.heads import told
 from cell.wire.orders import Attempt
@@ -15,8 +15,8 @@ from cell.wire.orders import Attempt
 class Account:
     """The records of one connection: one attempt after the other. `caller` None is not known."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, way: Way = "proxy") -> None:
+        self._context, self._way = context, way
         self.caller: Caller | None = None
         self.hit, self.port = 0, 0
         self._began, self._open = 0.0, False
@@ -35,7 +35,7 @@ class Account:
             Egress(
                 hit=0,
                 phase=caller.phase,
-                way="proxy",
+                way=self._way,
                 method=plain(attempt.method, limit=40),
                 host=attempt.host.text,
                 port=attempt.port,

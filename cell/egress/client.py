@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import cast
 
 from cell.egress.account import Account
-from cell.egress.context import Caller, Context, Limits
+from cell.egress.context import STRANGER, Caller, Context, Limits
 from cell.egress.dial import Dialer, Found, NoWay
 from cell.egress.patience import Patience
 from cell.egress.relay import HIGH, Pipe
@@ -32,7 +32,6 @@ from cell.wire.orders import (
 
 # Closing with it resets the connection: the other end sees that bytes are missing.
 _RESET = struct.pack("ii", 1, 0)
-_STRANGER = "denied: it is not known which process asks, or this way is not its own"
 
 
 class Origin(asyncio.Protocol):
@@ -239,12 +238,12 @@ class Client(asyncio.Protocol):
 
     def _decide(self, host: Host, port: int) -> Decision:
         if self._account.caller is None:
-            return Decision(False, "owner", _STRANGER)
+            return STRANGER
         if self._account.caller.phase == "verifier":
             # what the verifier's process has opened may be in other hands by now
             self._account.caller = self._context.identify(self.transport.get_extra_info("socket"))
             if self._account.caller is None:
-                return Decision(False, "owner", _STRANGER)
+                return STRANGER
         return self._context.decide(self._account.caller, host, port)
 
     async def _dial(self, dial: Dial) -> None:

@@ -12,6 +12,9 @@ from cell.policy import Decision
 from cell.policy.hosts import Host
 from cell.records import PhaseName
 
+# What is decided for who is not known, or not admitted.
+STRANGER = Decision(False, "owner", "denied: it is not known which process asks, or this way is not its own")
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -73,3 +76,8 @@ class Limits:
     tunnel: float = 4 * 3600.0
     linger: float = 2.0
     plain_on_443: bool = True
+
+    @property
+    def crowded(self) -> Decision:
+        """What is decided where there is no room."""
+        return Decision(False, "limit", f"more than {self.connections} connections are open")

@@ -252,7 +252,7 @@ async def test_a_body_is_read_no_faster_than_it_is_taken() -> None:  # 91
         reader, writer = await w.connect()
         writer.write(get(port))
         await until(lambda: len(w.proxy) == 1)
-        client = next(iter(w.proxy._clients))
+        client = next(iter(w.proxy._open))
         await until(
             lambda: client.origin is not None and not client.origin.transport.is_reading() and client._full
         )
@@ -381,7 +381,7 @@ async def test_much_goes_through_whole_and_neither_side_is_read_faster_than_the_
 
     async with world() as w, origin(flood) as port:
         reader, writer = await w.tunnel(port)
-        client: Client = next(iter(w.proxy._clients))
+        client: Client = next(iter(w.proxy._open))
         assert client._pipe is not None
         # Nobody reads: the proxy stops, and so does the origin.
         pipe = client._pipe
@@ -571,7 +571,7 @@ async def test_a_client_that_goes_while_it_is_dialled_for_is_recorded() -> None:
         w.proxy._dialer.find = slow  # type: ignore[method-assign]
         _, writer = await w.connect()
         writer.write(get(port))
-        await until(lambda: any(client.wire.state == "dial" for client in w.proxy._clients))
+        await until(lambda: any(client.wire.state == "dial" for client in w.proxy._open))
         # An end alone would be half a goodbye: the client might still read.
         reset(writer)
         await until(lambda: len(w.proxy) == 0)
