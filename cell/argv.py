@@ -12,6 +12,7 @@ from cell.plain import plain
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_ID = (1 << 31) - 1  # Docker's own bound
 
+IdMap = tuple[tuple[int, int, int], ...]  # first id inside, first id outside, count
 _Variables = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
@@ -86,7 +87,7 @@ def phase_environment(
     return found
 
 
-def parse_id_map(text: str) -> tuple[tuple[int, int, int], ...]:
+def parse_id_map(text: str) -> IdMap:
     """Parse `/proc/PID/uid_map`: (first id inside, first id outside, count) for each line.
 
     Raises ValueError for anything else.

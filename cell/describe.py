@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from . import __version__, argv, kernel
+from . import __version__, kernel
 from .errors import HarnessError, TaskError
 from .identity import Person
 from .policy import Policy, resolved
@@ -70,6 +70,9 @@ def policies(spec: Spec) -> dict[Literal["agent", "verifier"], Policy]:
     }
 
 
+_ALL_IDS = 65536  # what an image's files may be owned by
+
+
 def _policy(phase: PhaseSpec) -> Policy:
     entries = phase.allowed_hosts if phase.network_used == "allowlist" else ()
     try:
@@ -91,10 +94,7 @@ def info(
     me = kernel.process(os.getpid())
     if me is None:
         raise HarnessError("/proc does not know the serving process")
-    pid = sandbox.pid or os.getpid()
-    maps = [
-        argv.parse_id_map(Path(f"/proc/{pid}/{name}").read_text("ascii")) for name in ("uid_map", "gid_map")
-    ]
+    uid_map, gid_map = sandbox.id_maps()
     identities = []
     for phase, declared in (("agent", spec.agent_phase), ("verifier", spec.verifier_phase)):
         person = people[phase]
@@ -114,7 +114,12 @@ def info(
                 network_used=declared.network_used,
             )
         )
-    notes = [] if sandbox.full_id_map else ["the kernel refused the full id map: only the own id is mapped"]
+    notes = []
+    full = sandbox.full_id_map and all(sum(n for _, _, n in ids) >= _ALL_IDS for ids in (uid_map, gid_map))
+    if not sandbox.full_id_map:
+        notes.append("the kernel refused the full id map: only the own id is mapped")
+    elif not full:
+        notes.append("this machine has only a few ids itself: the files of all others are nobody's")
     if ends is not None and ends.refused:
         notes.append(f"not all of the ways out could be had: {'; '.join(ends.refused)}")
     if not spec.sandboxed:
@@ -132,9 +137,9 @@ def info(
         sockets=paths,
         identity=Identity(
             namespaces=sandbox.namespaces(),
-            uid_map=maps[0],
-            gid_map=maps[1],
-            full_id_map=sandbox.full_id_map,
+            uid_map=uid_map,
+            gid_map=gid_map,
+            full_id_map=full,
             seccomp="docker's default profile",
             hostname=hostname,
             root="image" if spec.image_root else ("system" if spec.sandboxed else "none"),

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from . import argv, kernel
-from .errors import TaskError
-from .sandbox import Who
+from .argv import IdMap
+from .errors import HarnessError, TaskError
+from .sandbox import Sandbox, Who
 
 SHELLS = ("/bin/bash", "/bin/sh")
 
@@ -68,6 +70,39 @@ def resolve(
         tuple(dict.fromkeys((*shells, *SHELLS))),
         _is_directory(root, workdir),
     )
+
+
+def require_possible(people: Iterable[Person], sandbox: Sandbox) -> None:
+    """Raise HarnessError for a person whom no process of the sandbox can become (promise I3).
+
+    Otherwise the cell would serve, and every session of that phase fail.
+    """
+    users, groups = sandbox.id_maps()
+    for person in people:
+        if reason := impossible(person.who, users, groups, sandbox.fixed_groups()):
+            raise HarnessError(
+                f"the {person.phase}'s user {person.name} cannot be had: {reason}",
+                remedy="run where these ids are mapped, as root of the machine; see `cell doctor`",
+            )
+
+
+def impossible(who: Who, users: IdMap, groups: IdMap, fixed: frozenset[int] | None = None) -> str:
+    """Say why nobody can become `who` where ids are mapped like this; "" when it can be.
+
+    `fixed` are the supplementary groups that every process has, where none can be chosen.
+    """
+    if not _mapped(who.uid, users):
+        return f"user id {who.uid} is not mapped into the sandbox"
+    wanted = {who.gid, *who.groups}
+    if missing := sorted(group for group in wanted if not _mapped(group, groups)):
+        return f"group id {missing[0]} is not mapped into the sandbox"
+    if fixed is not None and wanted != {who.gid, *fixed}:
+        return "the kernel lets nobody choose groups there"
+    return ""
+
+
+def _mapped(number: int, mapping: IdMap) -> bool:
+    return any(first <= number < first + count for first, _, count in mapping)
 
 
 _INTERACTIVE = {"sh", "ash", "bash", "dash", "ksh", "zsh", "fish"}

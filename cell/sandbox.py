@@ -16,15 +16,16 @@ import platform
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from . import kernel, seccomp
+from . import argv, devices, kernel, seccomp
+from .argv import IdMap
 from .child import Child, Ended, StartFailed, Who
 from .errors import HarnessError
 from .launching import Launcher
@@ -33,17 +34,9 @@ from .records import Namespace
 __all__ = ["Child", "Ended", "Plan", "Sandbox", "StartFailed", "Who", "hold", "init_program"]
 
 _READY_TIMEOUT = 20.0  # seconds
+
+
 # by the kernel's own numbers (admin-guide/devices.txt)
-_DEVICES = {
-    "null": (1, 3),
-    "zero": (1, 5),
-    "full": (1, 7),
-    "random": (1, 8),
-    "urandom": (1, 9),
-    "tty": (5, 0),
-}
-
-
 @dataclass(frozen=True)
 class Plan:
     """What is to be held. `root` None means no sandbox at all (promise S6)."""
@@ -200,6 +193,20 @@ class Sandbox:
         _, made = await self.network("connect", port=port)
         return socket.socket(fileno=made[0])
 
+    def id_maps(self) -> tuple[IdMap, IdMap]:
+        """Return the maps of users and of groups, as they stand (promise S5)."""
+        base = Path(f"/proc/{self.pid or os.getpid()}")
+        users, groups = (
+            argv.parse_id_map((base / name).read_text("ascii")) for name in ("uid_map", "gid_map")
+        )
+        return users, groups
+
+    def fixed_groups(self) -> frozenset[int] | None:
+        """Return the groups that every process has there, where the kernel lets nobody choose them."""
+        if Path(f"/proc/{self.pid or os.getpid()}/setgroups").read_text("ascii") == "allow\n":
+            return None
+        return frozenset(os.getgroups())  # which the launcher took along
+
     def namespaces(self) -> tuple[Namespace, ...]:
         """Return every namespace of the sandbox, own or shared with this machine."""
         found = []
@@ -228,23 +235,6 @@ def _memory_file(name: str, data: bytes) -> int:
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(data)
     return descriptor
-
-
-def _nodes() -> int:
-    """Return a filesystem that stands nowhere, with the devices that every world has."""
-    devices = kernel.detached_tmpfs(mode=0o755, size=1 << 16, files=16)
-    try:
-        for name, (major, minor) in _DEVICES.items():
-            os.mknod(name, stat.S_IFCHR | 0o666, os.makedev(major, minor), dir_fd=devices)
-            # whatever the umask is
-            os.chmod(f"/proc/self/fd/{devices}/{name}", 0o666)  # noqa: PTH101, S103
-    except OSError as error:
-        os.close(devices)
-        raise HarnessError(
-            f"the world's devices cannot be made: {error}",
-            remedy="root of the machine is needed; see `cell doctor`",
-        ) from error
-    return devices
 
 
 def init_program() -> bytes:
@@ -288,11 +278,13 @@ async def _start(sandbox: Sandbox, control: socket.socket, bwrap: str) -> None:
         "allow_userns": plan.allow_userns,
         "timeout": _READY_TIMEOUT,
     }
-    nodes = _nodes() if plan.root is not None else os.dup(init)
+    descriptors = [init, bpf]
     try:
-        _send(control, request, [init, bpf, nodes])
+        if plan.root is not None and (nodes := devices.nodes()) is not None:
+            descriptors.append(nodes)
+        _send(control, request, descriptors)
     finally:
-        for descriptor in (init, bpf, nodes):
+        for descriptor in descriptors:
             os.close(descriptor)
     control.setblocking(False)
     loop = asyncio.get_running_loop()

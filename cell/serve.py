@@ -29,7 +29,7 @@ from .describe import PhaseSpec, Spec
 from .errors import CellError, HarnessError, TaskError
 from .events import CellStarted
 from .handlers import Desk
-from .identity import Person, make_directory, resolve
+from .identity import Person, make_directory, require_possible, resolve
 from .journal import Journal
 from .launching import Launcher
 from .sandbox import Plan, Sandbox, hold
@@ -75,6 +75,7 @@ class Cell:
             self.spec = msgspec.structs.replace(self.spec, limits=enforced.limits)
             usual = limits.protect(self.launcher.process.pid)
             sandbox = await stack.enter_async_context(hold(plan, self.launcher))
+            require_possible(people.values(), sandbox)
             sandbox.oom_score_adj = usual
             ways = await self._ways(stack, sandbox)
             workspace = Workspace(

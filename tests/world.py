@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,12 @@ def phase(user: str) -> PhaseSpec:
 
 
 class LiveCell:
-    """A cell that runs. `stop` ends it and says with which status it exited."""
+    """A cell that runs. `stop` ends it and says with which status it exited.
 
-    def __init__(self, trial: Path, **overrides: Any) -> None:
+    `within` is a command that runs the serving process: in other namespaces, for example.
+    """
+
+    def __init__(self, trial: Path, *, within: Sequence[str] = (), **overrides: Any) -> None:
         _, named, self.id = trial.name.rpartition("__")
         self.id = self.id if named else secrets.token_hex(4)[:7]
         self._pin = -1
@@ -66,7 +69,7 @@ class LiveCell:
         }
         spec = Spec(**{**settings, **overrides})
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cell.service"],
+            [*within, sys.executable, "-m", "cell.service"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=SOURCE,

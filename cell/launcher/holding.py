@@ -72,7 +72,7 @@ class Holder:
             self._in_child(lambda: self._forbid_namespaces(request["allow_userns"]), self.user_only)
             mounts = [path.encode() for path in request["suid_mounts"]]
             spaces = [space for space in self.spaces if space[1] != CLONE_NEWPID]
-            self._in_child(lambda: harden(mounts, descriptors[2]), spaces)
+            self._in_child(lambda: harden(mounts, descriptors[2:]), spaces)
         finally:
             for descriptor in (info, block_end, ready, errors):
                 os.close(descriptor)

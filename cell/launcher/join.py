@@ -67,7 +67,12 @@ def drop(who: dict[str, Any], bpf: bytes) -> None:
     if bpf:
         program = _Program(len(bpf) // 8, bpf)
         check(libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "seccomp")
-    os.setgroups(who["groups"])
+    try:
+        os.setgroups(who["groups"])
+    except PermissionError:
+        # nobody may, where only one id is mapped; well, if nothing is to change
+        if {who["gid"], *os.getgroups()} != {who["gid"], *who["groups"]}:
+            raise
     if uid:
         prctl(PR_SET_KEEPCAPS, 1)
     os.setresgid(who["gid"], who["gid"], who["gid"])

@@ -49,12 +49,13 @@ MASKED_FILES = (
 READ_ONLY = (b"/proc/sys", b"/proc/bus", b"/proc/fs", b"/proc/irq", b"/proc/sysrq-trigger")
 
 
-def harden(mounts: list[bytes], devices: int) -> None:
+def harden(mounts: list[bytes], devices: list[int]) -> None:
     """Give the held root what docker gives: set-id programs work, /proc and /sys cannot be written.
 
     bwrap mounts every bind nosuid; a fresh sysfs shows this network namespace's interfaces only.
     """
-    own_devices(devices)
+    for nodes in devices:  # one, or none where none can be made
+        own_devices(nodes)
     for target in mounts:
         mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_NODEV)
     for target in READ_ONLY:

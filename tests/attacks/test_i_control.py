@@ -281,16 +281,13 @@ def test_116_an_agent_that_fills_the_disk_of_the_record_ends_its_cell(small_disk
     cell.stop()
 
 
-def refused(trial: Path, path: str | None = None, prefix: tuple[str, ...] = ()) -> str:
+def refused(trial: Path, path: str | None = None, within: tuple[str, ...] = ()) -> str:
     """Why no cell can be had; "" when one is."""
     with pytest.MonkeyPatch.context() as patch:
         if path is not None:
             patch.setenv("PATH", path)
-        if prefix:
-            real = subprocess.Popen
-            patch.setattr("world.subprocess.Popen", lambda argv, **more: real([*prefix, *argv], **more))
         try:
-            cell = LiveCell(trial)
+            cell = LiveCell(trial, within=within)
         except AssertionError as error:
             assert "it said nothing" not in str(error)
             return str(error)
@@ -360,17 +357,17 @@ def test_117_a_machine_that_cannot_is_refused_with_the_reason(tmp_path: Path) ->
     )
 
     sh = ("unshare", "-m", "sh", "-c")
-    assert refused(tmp_path / "mounts", prefix=(*sh, 'exec "$@"', "sh")) == "", (
+    assert refused(tmp_path / "mounts", within=(*sh, 'exec "$@"', "sh")) == "", (
         "control: in mounts of its own it works"
     )
     masked = refused(
-        tmp_path / "masked", prefix=(*sh, 'mount -t tmpfs -o ro none /proc/acpi; exec "$@"', "sh")
+        tmp_path / "masked", within=(*sh, 'mount -t tmpfs -o ro none /proc/acpi; exec "$@"', "sh")
     )
     assert "proc" in masked, masked
     if Path("/proc/acpi").is_dir():
         assert "mount" in masked.lower()
     off = "echo 0 > /proc/sys/user/max_user_namespaces; "
     userns = ("unshare", "-U", "-r", "-m", "sh", "-c")
-    none = refused(tmp_path / "userns", prefix=(*userns, f'{off}exec "$@"', "sh"))
+    none = refused(tmp_path / "userns", within=(*userns, f'{off}exec "$@"', "sh"))
     assert none, "no user namespaces: no cell"
     assert any(word in none for word in ("namespace", "No space left", "devices cannot be made")), none

@@ -8,6 +8,7 @@ import pytest
 
 from cell import identity, layout
 from cell.errors import TaskError
+from cell.sandbox import Who
 
 
 @pytest.fixture
@@ -56,3 +57,22 @@ def test_lay_out_replaces_a_link_and_refuses_links_that_lead_out(root: int, tmp_
     layout.lay_out(root, "solution", buffer.getvalue())
     assert (tmp_path / "root" / "solution" / "a").read_text() == "x"
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("who", "fixed", "reason"),
+    [
+        (Who(0, 0, (0,)), None, ""),
+        (Who(999, 999, (999, 5)), None, ""),
+        (Who(1000, 0, (0,)), None, "user id 1000 is not mapped into the sandbox"),
+        (Who(0, 500, (500,)), None, "group id 500 is not mapped into the sandbox"),
+        (Who(0, 0, (0, 499, 500)), None, "group id 500 is not mapped into the sandbox"),
+        (Who(0, 0, (0,)), frozenset(), ""),
+        (Who(0, 0, (0, 7)), frozenset({7}), ""),
+        (Who(0, 0, (0, 7)), frozenset(), "the kernel lets nobody choose groups there"),
+        (Who(0, 0, (0,)), frozenset({7}), "the kernel lets nobody choose groups there"),
+    ],
+)
+def test_i3_who_can_be_had_is_read_from_the_maps(who: Who, fixed: frozenset[int] | None, reason: str) -> None:
+    users, groups = ((0, 100000, 1000),), ((0, 100000, 10), (10, 200000, 490), (999, 300000, 1))
+    assert identity.impossible(who, users, groups, fixed) == reason
