@@ -106,7 +106,7 @@ def test_005_a_device_node_is_this_worlds_own(make_cell: Maker) -> None:
     assert "devtmpfs" not in mounts and "udev" not in mounts
 
 
-def test_006_capabilities_are_dockers_in_every_kind_of_session(make_cell: Callable[..., LiveCell]) -> None:
+def test_006_s8_capabilities_are_dockers_in_every_kind_of_session(make_cell: Callable[..., LiveCell]) -> None:
     cell, other = make_cell(), make_cell(agent_phase="agent")
     read = CAPS.format(path="/proc/self/status")
     for tty in (False, True):

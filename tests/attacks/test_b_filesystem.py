@@ -67,7 +67,7 @@ def of_the_harness(cell: LiveCell, name: str) -> str:
     return "\n".join(texts)
 
 
-def test_021_pid_1_is_neutral(standing: LiveCell) -> None:
+def test_021_h2_pid_1_is_neutral(standing: LiveCell) -> None:
     look = "cd /proc/1; tr '\\0' ' ' <cmdline; echo; cat comm; wc -c <environ; readlink exe cwd root; ls -l fd; true"
     said = standing.ssh(look)
     text = said.stdout + said.stderr
@@ -135,7 +135,7 @@ def test_023_other_sessions_show_what_was_declared(make_cell: Callable[..., Live
     assert env == {"FOO": "bar baz", "PATH": PATH, "HOME": "/root"}
 
 
-def test_024_no_mount_names_the_harness(standing: LiveCell) -> None:
+def test_024_h2_no_mount_names_the_harness(standing: LiveCell) -> None:
     told, control = attack(standing, "statmounts"), outside("statmounts")
     whole = json.dumps(told)
     assert " / / " in told["mountinfo"]
@@ -148,7 +148,7 @@ def test_024_no_mount_names_the_harness(standing: LiveCell) -> None:
         assert "/proc" in control["told by statmount"], "control: statmount tells of mounts"
 
 
-def test_027_tests_and_verifier_logs_are_absent_until_they_are_needed(cell: LiveCell) -> None:
+def test_027_h4_tests_and_verifier_logs_are_absent_until_they_are_needed(cell: LiveCell) -> None:
     look = "ls -d /tests /logs/verifier /logs/agent /logs/artifacts 2>/dev/null; ls /logs; true"
     assert cell.inside(look).split() == ["/logs/agent", "/logs/artifacts", "agent", "artifacts"]
     assert cell.inside("echo a > /logs/agent/a; echo b > /logs/artifacts/b; cat /logs/*/*") == "a\nb\n"

@@ -292,7 +292,7 @@ def test_042_a_client_that_knows_of_no_proxy(way: Way, internet: Internet) -> No
     assert done.returncode == (0 if way.transparent else 6), done
 
 
-def test_044_the_ports_of_the_ways_are_nobody_elses(way: Way, internet: Internet) -> None:
+def test_044_n7_the_ports_of_the_ways_are_nobody_elses(way: Way, internet: Internet) -> None:
     everywhere = ("127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1")
     aims = [["tcp", address, port] for address in everywhere for port in (3128, 3129, PEER.port)]
     if way.transparent:
@@ -336,7 +336,7 @@ def test_048_a_declared_peer_and_nothing_beside_it(way: Way, internet: Internet,
 
 
 @pytest.mark.parametrize("proxy_only", [True, False])
-def test_049_the_first_thing_of_a_session_is_a_call(
+def test_049_n7_the_first_thing_of_a_session_is_a_call(
     internet: Internet, tmp_path: Path, proxy_only: bool
 ) -> None:
     cell = internet.cell(

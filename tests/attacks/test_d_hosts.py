@@ -75,22 +75,22 @@ def denied_by_name(worlds: Worlds, internet: Internet, host: str) -> None:
     passed(worlds("public"), internet, *both(host), direct(host, 80))
 
 
-def test_050_a_name_that_ends_like_an_allowed_one(worlds: Worlds, internet: Internet) -> None:
+def test_050_n3_a_name_that_ends_like_an_allowed_one(worlds: Worlds, internet: Internet) -> None:
     denied_by_name(worlds, internet, "evil-example.com")
 
 
-def test_051_a_name_that_begins_like_an_allowed_one(worlds: Worlds, internet: Internet) -> None:
+def test_051_n3_a_name_that_begins_like_an_allowed_one(worlds: Worlds, internet: Internet) -> None:
     denied_by_name(worlds, internet, "example.com.evil.net")
 
 
-def test_052_an_entry_is_no_entry_for_what_is_below_it(worlds: Worlds, internet: Internet) -> None:
+def test_052_n3_an_entry_is_no_entry_for_what_is_below_it(worlds: Worlds, internet: Internet) -> None:
     denied_by_name(worlds, internet, "sub.example.com")
     denied_by_name(worlds, internet, "pkg.example")
     (one, other) = passed(worlds("allowlist", *LIST), internet, *both("a.b.pkg.example"))
     assert one["rule"] == other["rule"] == "*.pkg.example"
 
 
-def test_054_one_host_has_one_spelling_in_the_record(worlds: Worlds, internet: Internet) -> None:
+def test_054_n3_one_host_has_one_spelling_in_the_record(worlds: Worlds, internet: Internet) -> None:
     cell = worlds("allowlist", *LIST)
     talks = [
         *both("EXAMPLE.com", "example.com.", "Example.Com.:80"),
@@ -155,7 +155,7 @@ def test_060_only_a_labels_are_names(worlds: Worlds, internet: Internet) -> None
     passed(worlds("allowlist", *LIST, "xn--bcher-kva.example"), internet, *both("xn--bcher-kva.example"))
 
 
-def test_063_addresses_in_other_clothes(worlds: Worlds, internet: Internet) -> None:
+def test_063_n4_addresses_in_other_clothes(worlds: Worlds, internet: Internet) -> None:
     records = refused(
         worlds, internet, *both("[::1]", "[::ffff:1.2.3.4]", "[::1]:443", "[::]", "[2606:4700::1]:443")
     )
@@ -213,7 +213,7 @@ def test_064_an_address_is_its_own_entry(worlds: Worlds, internet: Internet) -> 
     passed(worlds("public"), internet, *both("1.1.1.1"), direct("1.1.1.1", 80))
 
 
-def test_067_an_entry_has_every_port_or_its_own(worlds: Worlds, internet: Internet) -> None:
+def test_067_n3_an_entry_has_every_port_or_its_own(worlds: Worlds, internet: Internet) -> None:
     passed(worlds("allowlist", *LIST), internet, *both("example.com:22"), direct("example.com", 22))
     cell, before = worlds("allowlist", "example.com:443"), internet.visits()
     audit = Audit(cell)
@@ -276,7 +276,7 @@ def allowing(*hosts: str) -> str:
     return f'network_mode = "allowlist"\nallowed_hosts = {list(hosts)}'.replace("'", '"')
 
 
-def test_065_a_wildcard_elsewhere_is_an_error_at_once(tmp_path: Path) -> None:
+def test_065_n3_a_wildcard_elsewhere_is_an_error_at_once(tmp_path: Path) -> None:
     for text in ("*example.com", "example.*", "ex*ample.com", "*.*.example.com", "*", "*."):
         status, said = planned(tmp_path, allowing("example.com", text))
         assert (status, "allowed_hosts" in said) == (2, True), (text, said)

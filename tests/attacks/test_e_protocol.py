@@ -80,7 +80,7 @@ def passes(cell: LiveCell, internet: Internet, *talks: list[Any]) -> list[dict[s
 SECOND = "GET http://example.com/smuggled HTTP/1.1\r\nHost: example.com\r\n\r\n"
 
 
-def test_070_two_lengths_at_once(cell: LiveCell, internet: Internet) -> None:
+def test_070_n5_two_lengths_at_once(cell: LiveCell, internet: Internet) -> None:
     post = "POST http://example.com/ HTTP/1.1"
     chunked = "0\r\n\r\n" + SECOND
     unanswerable(
@@ -184,7 +184,7 @@ def test_074_the_target_is_what_counts_not_the_host_header(cell: LiveCell, inter
     assert audit.all()[-1]["host"] == "evil.net"
 
 
-def test_075_each_request_of_a_connection_is_decided(cell: LiveCell, internet: Internet) -> None:
+def test_075_n5_each_request_of_a_connection_is_decided(cell: LiveCell, internet: Internet) -> None:
     first, second = (
         get("example.com", more="").replace("GET /", "GET http://example.com/a"),
         asking("evil.net")[2],
@@ -203,14 +203,14 @@ def test_075_each_request_of_a_connection_is_decided(cell: LiveCell, internet: I
     ] * 2
 
 
-def test_076_seven_requests_in_one_piece(cell: LiveCell, internet: Internet) -> None:
+def test_076_n5_seven_requests_in_one_piece(cell: LiveCell, internet: Internet) -> None:
     heads = [f"GET http://example.com/{n} HTTP/1.1\r\nHost: example.com\r\n" for n in range(7)]
     (told,) = passes(cell, internet, to_proxy("\r\n".join(heads) + "Connection: close\r\n\r\n"))
     assert [part[:2] for part in told["got"].split("hello ")[1:]] == [f"/{n}" for n in range(7)]
     assert told["got"].count("HTTP/1.1 200 OK") == 7
 
 
-def test_077_targets_of_another_form(cell: LiveCell, internet: Internet) -> None:
+def test_077_n5_targets_of_another_form(cell: LiveCell, internet: Internet) -> None:
     lines = (
         "GET / HTTP/1.1",
         "GET * HTTP/1.1",
@@ -246,7 +246,7 @@ def test_078_an_old_connect_without_a_host(cell: LiveCell, internet: Internet) -
     assert answered(told) == 403 and "hello" not in told["got"]
 
 
-def test_080_what_tls_asks_for_is_what_was_connected_to(cell: LiveCell, internet: Internet) -> None:
+def test_080_n5_what_tls_asks_for_is_what_was_connected_to(cell: LiveCell, internet: Internet) -> None:
     heard: list[bytes] = []
 
     def listen(link: socket.socket) -> None:
@@ -285,7 +285,7 @@ def test_080_what_tls_asks_for_is_what_was_connected_to(cell: LiveCell, internet
     passes(cell, internet, connecting("example.com:443"), direct("example.com", 443))
 
 
-def test_082_each_direction_ends_by_itself(cell: LiveCell, internet: Internet) -> None:
+def test_082_n5_each_direction_ends_by_itself(cell: LiveCell, internet: Internet) -> None:
     heard: list[int] = []
 
     def drain(link: socket.socket) -> None:
@@ -327,7 +327,7 @@ def hashed(link: socket.socket) -> None:
     link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n" + said)
 
 
-def test_083_a_body_that_waits_to_be_asked_for(cell: LiveCell, internet: Internet) -> None:
+def test_083_n5_a_body_that_waits_to_be_asked_for(cell: LiveCell, internet: Internet) -> None:
     port, size = internet.far.serve(hashed), 2 << 20
     head = f"PUT http://example.com:{port}/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n"
     (told,) = conversed(cell, to_proxy(head, {"until": "100 Continue\r\n\r\n"}, {"blob": size}))
@@ -343,7 +343,7 @@ def test_083_a_body_that_waits_to_be_asked_for(cell: LiveCell, internet: Interne
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;secret=1\r\nhello\r\n3\r\n, a\r\n0\r\nX-After: yes\r\n\r\n"
 
 
-def test_084_chunks_are_framed_anew(cell: LiveCell, internet: Internet) -> None:
+def test_084_n5_chunks_are_framed_anew(cell: LiveCell, internet: Internet) -> None:
     heard: list[bytes] = []
 
     def answer(link: socket.socket) -> None:
@@ -375,7 +375,7 @@ def test_084_chunks_are_framed_anew(cell: LiveCell, internet: Internet) -> None:
     assert "Transfer-Encoding" not in head and body == "hello, a" and old["how"] == "eof"
 
 
-def test_086_bytes_are_not_touched(cell: LiveCell, internet: Internet) -> None:
+def test_086_n5_bytes_are_not_touched(cell: LiveCell, internet: Internet) -> None:
     packed, heard = gzip.compress(os.urandom(5000)), list[bytes]()
 
     def answer(link: socket.socket) -> None:
@@ -396,7 +396,7 @@ def test_086_bytes_are_not_touched(cell: LiveCell, internet: Internet) -> None:
     assert heard[0].startswith(b"GET /%2e%2E/a?b=%20+ HTTP/1.1\r\n") and fields.encode() in heard[0]
 
 
-def test_087_upgrades(cell: LiveCell, internet: Internet) -> None:
+def test_087_n5_upgrades(cell: LiveCell, internet: Internet) -> None:
     heard: list[bytes] = []
 
     def answer(link: socket.socket) -> None:
@@ -446,7 +446,7 @@ def test_087_upgrades(cell: LiveCell, internet: Internet) -> None:
     assert answered(denied) == 403 and len(heard) == 2
 
 
-def test_088_what_belongs_to_one_hop_stays_on_it(cell: LiveCell, internet: Internet) -> None:
+def test_088_n5_what_belongs_to_one_hop_stays_on_it(cell: LiveCell, internet: Internet) -> None:
     heard: list[bytes] = []
 
     def answer(link: socket.socket) -> None:

@@ -72,7 +72,7 @@ def led_inside(worlds: Worlds, internet: Internet, places: dict[str, str]) -> No
     assert {place for place, answer in reached.items() if answer != "hello"} == set(), reached
 
 
-def test_094_names_that_lead_inside(worlds: Worlds, internet: Internet) -> None:
+def test_094_n4_names_that_lead_inside(worlds: Worlds, internet: Internet) -> None:
     led_inside(worlds, internet, INSIDE)
     cell = worlds("allowlist", "*.pkg.example")
     # and one of a name's addresses that is public is the one that is dialled
@@ -85,7 +85,7 @@ def test_094_names_that_lead_inside(worlds: Worlds, internet: Internet) -> None:
     assert internet.far.came[before:] == [(PUBLIC, 80)] * 3
 
 
-def test_096_names_that_lead_to_what_gives_out_credentials(worlds: Worlds, internet: Internet) -> None:
+def test_096_n4_names_that_lead_to_what_gives_out_credentials(worlds: Worlds, internet: Internet) -> None:
     led_inside(worlds, internet, CLOUDS)
     told = conversed(worlds("public"), asking("public.pkg.example"))
     assert told[0]["got"].endswith("hello /"), "control"
@@ -102,7 +102,7 @@ def test_096_names_that_lead_to_what_gives_out_credentials(worlds: Worlds, inter
     assert told["got"].endswith("hello /"), "control"
 
 
-def test_097_a_name_that_leads_elsewhere_the_second_time(worlds: Worlds, internet: Internet) -> None:
+def test_097_n4_a_name_that_leads_elsewhere_the_second_time(worlds: Worlds, internet: Internet) -> None:
     cell = worlds("allowlist", "*.pkg.example")
     for number, talk in enumerate((asking, connecting, lambda host: direct(host, 80))):
         host = f"rebound{number}.pkg.example"

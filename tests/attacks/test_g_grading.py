@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SEEN = "cell/root/upper/tmp/seen"
 
 
-def test_102_what_the_agent_planted_gives_no_reward(cell: LiveCell) -> None:
+def test_102_v2_what_the_agent_planted_gives_no_reward(cell: LiveCell) -> None:
     cell.inside(
         "mkdir -p /logs/verifier /tests /app; echo 1 > /logs/verifier/reward.txt; "
         "echo '{\"reward\": 1}' > /logs/verifier/reward.json; echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; "
@@ -64,7 +64,7 @@ def test_102_what_the_agent_planted_gives_no_reward(cell: LiveCell) -> None:
 
 
 @pytest.mark.parametrize("link", ["/srv/l", "/etc", "/"])
-def test_102_a_logs_folder_that_is_a_link_gives_no_reward(cell: LiveCell, link: str) -> None:
+def test_102_v2_a_logs_folder_that_is_a_link_gives_no_reward(cell: LiveCell, link: str) -> None:
     cell.inside(
         f"rm -rf /logs; mkdir -p {link}/verifier; echo 1 > {link}/verifier/reward.txt; ln -s {link} /logs"
     )
@@ -121,7 +121,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dic
     yield {task: msgspec.to_builtins(verdict) for task, verdict in found.items()}
 
 
-def test_103_a_verifier_that_fails_is_never_a_score(verdicts: dict[str, dict[str, Any]]) -> None:
+def test_103_v1_a_verifier_that_fails_is_never_a_score(verdicts: dict[str, dict[str, Any]]) -> None:
     assert verdicts["control"]["rewards"] == {"reward": 1}
     for name, fault in (
         ("crashes", "RewardFileNotFoundError"),
@@ -247,7 +247,7 @@ BEGIN = (
 @pytest.mark.parametrize(
     ("agent", "verifier"), [("root", "root"), ("agent", "agent"), ("agent", "root"), ("root", "agent")]
 )
-def test_118_nothing_of_the_verifier_is_read_or_forged(
+def test_118_h4_nothing_of_the_verifier_is_read_or_forged(
     make_cell: Callable[..., LiveCell], agent: str, verifier: str
 ) -> None:
     cell = make_cell(agent_phase=agent, verifier_phase=verifier)
@@ -263,7 +263,9 @@ def test_118_nothing_of_the_verifier_is_read_or_forged(
      "python3 -c \"import os, shlex; os.setgid(1000); os.setuid(1000); a = shlex.split('{}'); os.execvp(a[0], a)\""],
     ids=["su", "setpriv", "setuid"],
 )  # fmt: skip
-def test_119_nor_of_its_children_that_become_the_agent(make_cell: Callable[..., LiveCell], drop: str) -> None:
+def test_119_h4_nor_of_its_children_that_become_the_agent(
+    make_cell: Callable[..., LiveCell], drop: str
+) -> None:
     cell = make_cell(agent_phase="agent", verifier_phase="root")
     graded, got = watched(cell, f"{BEGIN}{drop.format(HOLD)}\n")
     assert graded["rewards"] == {"reward": 0}, graded

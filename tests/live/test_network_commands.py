@@ -33,7 +33,7 @@ def pins(*names: str) -> list[str]:
     return [part for name in names for part in ("--resolve", f"{name}=127.0.0.9")]
 
 
-def test_egress_tells_each_attempt_and_filters(tmp_path: Path, origin: Origin) -> None:
+def test_n10_egress_tells_each_attempt_and_filters(tmp_path: Path, origin: Origin) -> None:
     assert callable(network.egress)
     folder, jobs = task(tmp_path / "t"), tmp_path / "jobs"
     (folder / "task.toml").write_text(LIST)

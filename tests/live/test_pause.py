@@ -103,13 +103,15 @@ def test_o5_a_shell_with_a_job_does_not_notice_that_it_was_frozen(cell: LiveCell
 
 
 def test_o5_a_frozen_cell_that_is_sealed_is_thawed_and_graded(cell: LiveCell) -> None:
-    cell.inside("nohup sh -c 'while :; do date +%N > /tmp/now; done' >/dev/null 2>&1 &")
+    # it grows, and starts a process each time; a file written anew would be empty at most moments
+    cell.inside("nohup sh -c 'while :; do date >> /tmp/now; done' >/dev/null 2>&1 &")
+    assert until(lambda: cell.ssh("cat /tmp/now").stdout)
     cell.call("pause", principal="operator", freeze=True)
     graded = cell.grade(
-        "#!/bin/sh\na=$(cat /tmp/now); for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; "
-        'test "$(cat /tmp/now)" != "$a" && echo 1 > /logs/verifier/reward.txt; done; true\n'
+        "#!/bin/sh\na=$(wc -c < /tmp/now); for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; "
+        'test "$(wc -c < /tmp/now)" != "$a" && echo 1 > /logs/verifier/reward.txt; done; true\n'
     )
-    assert graded["rewards"] == {"reward": 1.0}
+    assert graded["rewards"] == {"reward": 1.0}, graded
     assert [(e["paused"], e["by"]) for e in cell.events("pause")] == [(True, "operator"), (False, "cell")]
 
 

@@ -82,7 +82,7 @@ def asked(cell: LiveCell, *urls: str) -> dict[tuple[str, str], str]:
     return {(way, url): said for way, url, said in (line.split(" ", 2) for line in lines)}
 
 
-def test_n2_both_ways_follow_the_list_and_all_of_it_is_recorded(make_cell: Maker, origin: Origin) -> None:
+def test_n2_n10_both_ways_follow_the_list_and_all_of_it_is_recorded(make_cell: Maker, origin: Origin) -> None:
     assert ways.Ways and border.Border and peer_ways.PeerWay
     cell = make_cell(
         agent_phase=phase("allowlist", "pkg.example"),
@@ -100,8 +100,11 @@ def test_n2_both_ways_follow_the_list_and_all_of_it_is_recorded(make_cell: Maker
         (passed,) = hits(cell, way=way, host="pkg.example")
         assert passed["allowed"] and passed["rule"] == "pkg.example" and passed["session"] == 1
         assert passed["phase"] == "agent" and "python3" in passed["command"]
-        (denied,) = hits(cell, way=way, host="other.example")
-        assert not denied["allowed"] and "allowed_hosts of [agent]" in denied["reason"]
+        denied = hits(cell, way=way, host="other.example")
+        # a client that is reset while it still connects tries the name's other address: an attempt of its own
+        assert len(denied) == 1 or (way == "transparent" and len(denied) == 2), denied
+        for one in denied:
+            assert not one["allowed"] and "allowed_hosts of [agent]" in one["reason"]
     tried = {one["hit"] for one in hits(cell) if one["way"] != "name"}
     assert until(lambda: {one["hit"] for one in cell.events("egress-end")} == tried)
     numbers = [one["hit"] for one in hits(cell)]

@@ -230,7 +230,7 @@ async def test_any_size_will_do(size: tuple[int, int], jobs: Path, cockpit: Open
         assert all(len(row) <= size[0] for row in hud.screen.splitlines())
 
 
-async def test_ten_thousand_cells_are_a_list_like_any_other(tmp_path: Path, cockpit: Open) -> None:
+async def test_o4_ten_thousand_cells_are_a_list_like_any_other(tmp_path: Path, cockpit: Open) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as hud:
         one = trial(
             tmp_path / "job", "task", "aaaaaaa", verdict=Verdict(verdict="graded", rewards={"r": 1.0})

@@ -107,7 +107,7 @@ async def test_what_was_sent_from_inside_is_never_obeyed(tmp_path: Path, cockpit
             assert "[red]" in seen or "hits" in seen
 
 
-async def test_ten_thousand_hits_are_there_and_filtered(tmp_path: Path, cockpit: Open) -> None:
+async def test_o4_ten_thousand_hits_are_there_and_filtered(tmp_path: Path, cockpit: Open) -> None:
     for n in range(5):
         path = trial(tmp_path / "jobs/job", f"task-{n}", f"{n:07}", serve=this_process(), phase="agent")
         told(

@@ -196,3 +196,24 @@ def test_scripts_can_be_run() -> None:
     for script in ("tools/setup", "tools/images", ".ci/run"):
         assert (TOP / script).stat().st_mode & 0o111, f"chmod +x {script}"
         subprocess.run(["bash", "-n", str(TOP / script)], check=True)
+
+
+# Promises that are kept, and the numbers of each kind. H1, H6 and V6 are for later.
+PROMISES = {
+    "s": range(1, 10),
+    "t": range(1, 11),
+    "h": range(2, 6),
+    "i": range(1, 4),
+    "n": range(1, 12),
+    "g": range(1, 5),
+    "v": (*range(1, 6), 7),
+    "r": range(1, 5),
+    "o": range(1, 7),
+}
+
+
+@pytest.mark.parametrize("promise", [f"{kind}{n}" for kind, numbers in PROMISES.items() for n in numbers])
+def test_each_promise_has_a_test_of_the_real_thing_with_its_name(promise: str) -> None:
+    files = [path for part in ("live", "attacks", "tui") for path in (TOP / "tests" / part).glob("test_*.py")]
+    named = re.compile(rf"^(?:async )?def test_(?:\w+_)?{promise}_", re.M)
+    assert any(named.search(path.read_text()) for path in files), f"{promise.upper()} has no live test"
