@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from cell.filters import FilterError, Values, parse
+from cell.filters import Values
 from cell.plain import plain
 from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum, by_host, values
@@ -17,12 +17,12 @@ from hudtui.beside import BesidePane
 from hudtui.doc import Doc, Line, line
 from hudtui.egress_doc import hit_lines, host_lines, missing
 from hudtui.egress_rows import cells, columns, order_hits, order_hosts
+from hudtui.listing import ListView
 from hudtui.look import Run
 from hudtui.screens import DocScreen
-from hudtui.sorting import ask_sort
 from hudtui.table import Column, Table
 from hudtui.view_replay import ReplayView
-from hudtui.views import HudView, Pane, titled
+from hudtui.views import Pane, titled
 from hudtui.what_if_screen import WhatIfScreen
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Row = Hit | HostSum
 
 
-class EgressView(HudView):
+class EgressView(ListView):
     """The table of hits, filtered and sorted, or of hosts; the document follows its cursor."""
 
     name_ = "egress"
@@ -49,14 +49,9 @@ class EgressView(HudView):
         self.table: Table[Row] = self.query_one("#egress-table", Table)
         self.doc = self.query_one("#egress-doc", Doc)
         self.term = self.query_one("#egress-term", BesidePane)
-        self.filter_text = ""
-        self.filter_on = True
-        self.only_denied = False
         self.grouped = False
         self.following = True
-        self.sort: tuple[str, bool] = ("", False)
         self.hits: Sequence[Hit] = ()
-        self._matches = parse("")
         self._filled: tuple[object, ...] = ()
         self._seen: dict[int, tuple[Hit, Values]] = {}
 
@@ -84,7 +79,7 @@ class EgressView(HudView):
             self.hud.scope,
             self._matches,
             self.filter_on,
-            self.only_denied,
+            self.only_faults,
             self.grouped,
             self.sort,
         )
@@ -109,7 +104,7 @@ class EgressView(HudView):
     def _wanted(self, hit: Hit) -> bool:
         if self.hud.scope is not None and hit.trial != self.hud.scope:
             return False
-        if self.only_denied and hit.allowed:
+        if self.only_faults and hit.allowed:
             return False
         return not (self.filter_text and self.filter_on) or self._matches(self._values(hit))
 
@@ -133,7 +128,7 @@ class EgressView(HudView):
             parts.append(f"{len(self.table.entries):,} hosts")
         if self.filter_text:
             parts.append(f"/{self.filter_text}" + ("" if self.filter_on else " (off)"))
-        parts += ["denied"] * self.only_denied
+        parts += ["denied"] * self.only_faults
         below = "" if self.grouped or not self.hits else "following" if self._at_end else "F follows"
         titled(self.table, " · ".join(parts), below)
 
@@ -174,49 +169,16 @@ class EgressView(HudView):
         self._title()
         self._beside()
 
-    def on_table_opened(self, event: Table.Opened) -> None:
-        """As enter."""
-        event.stop()
-        self.act_open()
-
-    def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
-        """Sort by that column."""
-        event.stop()
-        self.sort_by(event.column)
-
     # ── actions ───────────────────────────────────────────────────────────────────────────────
 
-    def back(self) -> bool:
-        """Clear what narrows the list, one thing at a time."""
-        if super().back():
-            return True
-        if self.filter_text:
-            self.set_filter("")
-        elif self.only_denied:
-            self.act_faults()
-        elif self.grouped:
-            self.act_group()
-        elif not self.table.has_focus:
-            self.table.focus()
-        else:
-            return False
-        return True
+    @property
+    def unsorted(self) -> str:
+        """In what order the list is when nobody chose one."""
+        return "most denied first" if self.grouped else "as they came"
 
-    def set_filter(self, text: str) -> str:
-        """Filter the list; returns what is wrong with the filter, "" when nothing is."""
-        try:
-            self._matches = parse(text)
-        except FilterError as error:
-            return str(error)
-        self.filter_text, self.filter_on = text.strip(), True
-        self.update()
-        return ""
-
-    def sort_by(self, column: str) -> None:
-        """Sort by a column; the same again turns the direction."""
-        by, down = self.sort
-        self.sort = (column, bool(column) and by == column and not down)
-        self.update()
+    def narrowing(self) -> list[tuple[bool, Callable[[], None]]]:
+        """Return that of the hosts."""
+        return [(self.grouped, self.act_group)]
 
     def act_open(self) -> None:
         """Show what is known of the hit; of a host: its hits."""
@@ -237,38 +199,19 @@ class EgressView(HudView):
             return
         self.app.push_screen(DocScreen(_name(row), self._lines(row), wrapped=True))
 
-    def act_filter(self) -> None:
-        """Ask for a filter."""
-        self.hud.ask("filter", self.filter_text)
-
-    def act_filter_toggle(self) -> None:
-        """The filter off and on again."""
-        if not self.filter_text:
-            self.hud.flash("there is no filter; / makes one")
-            return
-        self.filter_on = not self.filter_on
-        self.update()
-
     def act_match_next(self, step: int = 1) -> None:
         """Go to the next hit that the filter matches; without one, to the next denial."""
-        rows = self.table.entries
-        for offset in range(1, len(rows) + 1):
-            at = (self.table.cursor + step * offset) % len(rows)
-            row = rows[at]
-            if isinstance(row, Hit) and (
-                self._matches(self._values(row)) if self.filter_text else not row.allowed
-            ):
-                self.table.move_to(at)
-                return
+        self._next_match(
+            step,
+            lambda row: (
+                isinstance(row, Hit)
+                and (self._matches(self._values(row)) if self.filter_text else not row.allowed)
+            ),
+        )
 
     def act_match_previous(self) -> None:
         """Go to the match before."""
         self.act_match_next(-1)
-
-    def act_faults(self) -> None:
-        """Only what was denied."""
-        self.only_denied = not self.only_denied
-        self.update()
 
     def act_group(self) -> None:
         """One row for each host, or for each hit."""
@@ -285,11 +228,6 @@ class EgressView(HudView):
             self.update()
             self.table.move_to(-1)
         self._title()
-
-    def act_sort(self) -> None:
-        """Choose the column to sort by."""
-        words = "most denied first" if self.grouped else "as they came"
-        ask_sort(self.app, self.table.columns, self.sort, words, self.sort_by)
 
     def act_raw(self) -> None:
         """Show the record as `cell egress --json` prints it."""

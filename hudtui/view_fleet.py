@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.timer import Timer
 
-from cell.filters import FilterError, parse
 from cell.trials import Trial
 from hudtui.beside import BesidePane
 from hudtui.chrome import Bar
 from hudtui.doc import Doc
 from hudtui.fleet_rows import GROUPS, cells, columns, event_runs, grouped, job_line, order, values
+from hudtui.listing import ListView
 from hudtui.look import Run
 from hudtui.screens import DocScreen
-from hudtui.sorting import ask_sort
 from hudtui.table import Group, Table
 from hudtui.verdict_doc import file_lines, verdict_lines
-from hudtui.views import HudView, Pane, titled
+from hudtui.views import Pane, titled
 
 _SETTLE = 0.12
 """Seconds that the cursor rests before the side panes read what it is on."""
 
 
-class FleetView(HudView):
+class FleetView(ListView):
     """The table, filtered, grouped and sorted; the side panes follow its cursor."""
 
     name_ = "fleet"
@@ -47,13 +46,8 @@ class FleetView(HudView):
         self.doc = self.query_one("#fleet-doc", Doc)
         self.term = self.query_one("#fleet-term", BesidePane)
         self.strip = self.query_one("#fleet-events", Bar)
-        self.filter_text = ""
-        self.filter_on = True
-        self.only_faults = False
         self.only_marked = False
         self.by = ""
-        self.sort: tuple[str, bool] = ("", False)
-        self._matches = parse("")
         self._life: dict[str, deque[int]] = {}
         self._seen: dict[str, int] = {}
         self._timer: Timer | None = None
@@ -170,16 +164,6 @@ class FleetView(HudView):
         event.stop()
         self._follow_cursor()
 
-    def on_table_opened(self, event: Table.Opened) -> None:
-        """As enter."""
-        event.stop()
-        self.act_open()
-
-    def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
-        """Sort by that column."""
-        event.stop()
-        self.sort_by(event.column)
-
     def on_doc_opened(self, event: Doc.Opened) -> None:
         """Open what the line names."""
         event.stop()
@@ -187,37 +171,14 @@ class FleetView(HudView):
 
     # ── actions ───────────────────────────────────────────────────────────────────────────────
 
-    def back(self) -> bool:
-        """Clear what narrows the list, one thing at a time."""
-        if super().back():
-            return True
-        if self.filter_text:
-            self.set_filter("")
-        elif self.only_faults:
-            self.act_faults()
-        elif self.only_marked:
-            self.act_marked()
-        elif not self.table.has_focus:
-            self.table.focus()
-        else:
-            return False
-        return True
+    @property
+    def unsorted(self) -> str:
+        """In what order the list is when nobody chose one."""
+        return "what needs attention first"
 
-    def set_filter(self, text: str) -> str:
-        """Filter the list; returns what is wrong with the filter, "" when nothing is."""
-        try:
-            self._matches = parse(text)
-        except FilterError as error:
-            return str(error)
-        self.filter_text, self.filter_on = text.strip(), True
-        self.update()
-        return ""
-
-    def sort_by(self, column: str) -> None:
-        """Sort by a column; the same again turns the direction."""
-        by, down = self.sort
-        self.sort = (column, bool(column) and by == column and not down)
-        self.update()
+    def narrowing(self) -> list[tuple[bool, Callable[[], None]]]:
+        """Return that of the marks."""
+        return [(self.only_marked, self.act_marked)]
 
     def act_open(self) -> None:
         """Open the cell: its sessions while it runs, else its verdict (ungraded: the first evidence)."""
@@ -239,45 +200,21 @@ class FleetView(HudView):
             self.hud.scope = trial.path
             self.hud.go("sessions")
 
-    def act_filter(self) -> None:
-        """Ask for a filter."""
-        self.hud.ask("filter", self.filter_text)
-
-    def act_filter_toggle(self) -> None:
-        """The filter off and on again."""
-        if not self.filter_text:
-            self.hud.flash("there is no filter; / makes one")
-            return
-        self.filter_on = not self.filter_on
-        self.update()
-
     def act_match_next(self, step: int = 1) -> None:
         """Go to the next cell that the filter matches."""
-        now, entries = self.hud.clock(), self.table.entries
-        for offset in range(1, len(entries) + 1):
-            at = (self.table.cursor + step * offset) % len(entries)
-            entry = entries[at]
-            if not isinstance(entry, Group) and self._matches(values(entry, now)):
-                self.table.move_to(at)
-                return
+        now = self.hud.clock()
+        self._next_match(
+            step, lambda entry: not isinstance(entry, Group) and self._matches(values(entry, now))
+        )
 
     def act_match_previous(self) -> None:
         """Go to the match before."""
         self.act_match_next(-1)
 
-    def act_faults(self) -> None:
-        """Only what is not a clean pass."""
-        self.only_faults = not self.only_faults
-        self.update()
-
     def act_group(self) -> None:
         """Group by the next criterion."""
         self.by = GROUPS[(GROUPS.index(self.by) + 1) % len(GROUPS)]
         self.update()
-
-    def act_sort(self) -> None:
-        """Choose the column to sort by."""
-        ask_sort(self.app, self.table.columns, self.sort, "what needs attention first", self.sort_by)
 
     def act_mark(self) -> None:
         """Mark the cell and go on to the next."""
