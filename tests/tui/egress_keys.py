@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from cell.trials.egress import Hit, HostSum
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.view_egress import EgressView
 from hudtui.what_if_screen import WhatIfScreen
 
+from .checks import checks
 from .conftest import Cockpit
 
-Check = Callable[[Cockpit], Awaitable[None]]
-CHECKS: dict[str, Check] = {}
-
-
-def does(*names: str) -> Callable[[Check], Check]:
-    def keep(check: Check) -> Check:
-        for name in names:
-            CHECKS[name] = check
-        return check
-
-    return keep
+CHECKS, does = checks()
 
 
 def egress(hud: Cockpit) -> EgressView:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from hudtui.view_identity import IdentityView
 
+from .checks import checks
 from .conftest import Cockpit
 
-Check = Callable[[Cockpit], Awaitable[None]]
-CHECKS: dict[str, Check] = {}
-
-
-def does(*names: str) -> Callable[[Check], Check]:
-    def keep(check: Check) -> Check:
-        for name in names:
-            CHECKS[name] = check
-        return check
-
-    return keep
+CHECKS, does = checks()
 
 
 def identity(hud: Cockpit) -> IdentityView:

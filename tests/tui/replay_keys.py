@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from hudtui.screens import MenuScreen
 from hudtui.view_replay import ReplayView
 
+from .checks import checks
 from .conftest import Cockpit, FakeEngine
 
-Check = Callable[[Cockpit], Awaitable[None]]
-CHECKS: dict[str, Check] = {}
-
-
-def does(*names: str) -> Callable[[Check], Check]:
-    def keep(check: Check) -> Check:
-        for name in names:
-            CHECKS[name] = check
-        return check
-
-    return keep
+CHECKS, does = checks()
 
 
 def replay(hud: Cockpit) -> ReplayView:
