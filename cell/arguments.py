@@ -118,6 +118,8 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument(
         "paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)"
     )
+    listing.add_argument("--means", action="store_true", help="a line for each job instead: its means")
+    _said_of(command)
     command("stop", "End a living cell.", cell=True)
     keep = command("keep", "Keep a cell when its rollout ends.", cell=True)
     keep.add_argument("--release", action="store_true", help="keep it no longer")
@@ -204,6 +206,22 @@ def _network(command: Callable[..., Any]) -> None:
         "Look at a living world from inside, as each phase's user: is it as declared, is the harness seen?",
         cell=True,
     )
+
+
+def _said_of(command: Callable[..., Any]) -> None:
+    """What a person says of a trial, and hands on of it."""
+    label = command(
+        "label",
+        "Label a trial with a word and a note; it is kept beside the job. Without a WORD the label is shown.",
+        cell=True,
+        examples="  cell label abc fault the mirror was down   one of the means leaves out each fault\n"
+        "  cell label abc look-again\n"
+        "  cell label abc --remove",
+    )
+    label.add_argument("word", nargs="?", default="", metavar="WORD", help="letters, digits, - and _")
+    label.add_argument("note", nargs="*", metavar="NOTE")
+    label.add_argument("--remove", action="store_true", help="take the label away")
+    _who(label)
 
 
 def _beside_the_agent(command: Callable[..., Any]) -> None:

@@ -17,7 +17,7 @@ from textual.widgets import ContentSwitcher
 from hudtui import actions
 from hudtui.chrome import Bar, Tabs, attached_runs
 from hudtui.driven import DrivenPane
-from hudtui.operating import Operating
+from hudtui.noting import Noting
 from hudtui.prompt import Prompt
 from hudtui.selecting import SelectingPane
 from hudtui.typed import Typed, readable
@@ -42,7 +42,7 @@ VIEW_CLASSES: tuple[type[HudView], ...] = (
 """The views that this version has; each knows its own name."""
 
 
-class HudApp(Operating):
+class HudApp(Noting):
     """The cockpit on one or more folders."""
 
     CSS_PATH = "hud.tcss"

@@ -63,7 +63,13 @@ def _head(trial: Trial, now: float) -> list[Line]:
     if trial.state in ("running", "paused") and trial.phase:
         facts.append(trial.phase)
     runs.append(("   " + " · ".join(fact for fact in facts if fact), "muted"))
-    return [Line(tuple(runs), hang=2)]
+    found = [Line(tuple(runs), hang=2)]
+    if (label := trial.label) is not None:
+        by = f"   {label.who} {clock(label.t)}".rstrip()
+        found.append(
+            line(("labelled ", "muted"), (label.word, "accent bold"), f" {label.note}", (by, "muted"), hang=9)
+        )
+    return found
 
 
 def _causes(trial: Trial) -> list[Line]:
@@ -271,9 +277,15 @@ def job_lines(jobs: Sequence[Job]) -> list[Line]:
         for trial in job.trials:
             if trial.cause and not trial.clean:
                 causes[trial.cause, trial.certainty] = causes.get((trial.cause, trial.certainty), 0) + 1
+        labels: dict[str, int] = {}
+        for trial in job.trials:
+            if trial.label is not None:
+                labels[trial.label.word] = labels.get(trial.label.word, 0) + 1
         for (cause, certainty), count in sorted(causes.items(), key=lambda item: -item[1]):
             role = _CAUSE_ROLES.get(cause, "warn bold")
             found.append(line(f"  {count:>5} × ", (f"{cause:<9}", role), (f" {certainty}", "muted")))
+        for word, count in sorted(labels.items(), key=lambda item: -item[1]):
+            found.append(line(f"  {count:>5} × ", (word, "accent bold"), (" labelled", "muted")))
         found.append(line())
     return found or [line(("no job yet", "muted"))]
 
