@@ -36,6 +36,7 @@ _COMMANDS = {
     "doctor": looking.doctor,
     "gc": cleaning.gc,
     "label": noting.label,
+    "bundle": noting.bundle,
     "stop": operating.stop,
     "keep": operating.keep,
     "grade": operating.grade,

@@ -158,6 +158,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("stop", ("x",), "stop", "stop the cell, or the marked ones; asked first"),
     # what one says of a trial
     Action("label", ("l",), "label", "a word and a note, kept beside the job; the marked ones, if any are"),
+    Action(
+        "bundle",
+        ("b",),
+        "bundle",
+        "one file to hand on: its records and a summary, no keys, no known secrets",
+    ),
     # while attached: the key after the prefix
     Action("detach", ("d", "f12"), "detach", "give the keyboard back (F12 alone does it too)", _ATTACHED, 1),
     Action("unlist", ("z",), "list", "the list of sessions beside it, and back", _ATTACHED, 2),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from cell.errors import CellError
 from cell.labelling import put
@@ -32,6 +35,37 @@ class Noting(Operating):
         if trial is None:
             self.flash(f"{action}: no cell is chosen; 1 Fleet, then enter")
         return () if trial is None else (trial,)
+
+    def act_bundle(self) -> None:
+        """Ask what is to be in the bundle, and write it beside the job."""
+        meant = self._meant("bundle")
+        if not meant:
+            return
+        options = (
+            ("records", "records · and a summary: no keys, no sockets, no secrets that are known here"),
+            ("root", "also the files that the agent changed (cell/root)"),
+        )
+        name = meant[0].id if len(meant) == 1 else f"{len(meant)} cells"
+        self.choose(f"Bundle {name}", options, partial(self._bundle, meant))
+
+    def _bundle(self, trials: Sequence[Trial], how: str) -> None:
+        self.run_worker(self._write_bundles(trials, root=how == "root"), group="bundle")
+
+    async def _write_bundles(self, trials: Sequence[Trial], *, root: bool) -> None:
+        # the cockpit itself also runs where no tree of an agent's can be walked
+        from cell import bundle
+
+        said = ""
+        for trial in trials:
+            self.flash(f"{trial.id}: bundling …")
+            out = bundle.free_name(Path(trial.path).parent.parent, trial)
+            try:
+                made = await asyncio.to_thread(bundle.write, trial, out, root=root)
+            except CellError as error:
+                self.flash(f"bundle: {error}")
+                return
+            said = f"{made.files} files in {made.path}"
+        self.flash(said if len(trials) == 1 else f"{len(trials)} bundles, the last: {said}")
 
     def act_label(self) -> None:
         """Ask for a label: a word and a note."""

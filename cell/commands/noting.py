@@ -1,4 +1,4 @@
-"""Commands about what a person says of a trial: label."""
+"""Commands about what a person says of a trial and hands on of it: label, bundle."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from cell import bundle as bundles
 from cell import cells, labelling, trials
+from cell.doctor import size
 from cell.errors import UsageError
+from cell.plain import plain
 
 from .entering import me
 from .saying import means_line, say
@@ -30,4 +33,20 @@ def label(args: argparse.Namespace) -> int:
         return 0
     said = f"{trial.label.word}  {trial.label.note}".rstrip() if trial.label else "no label"
     say(f"{trial.id}  {said}\n{means_line(job)}")
+    return 0
+
+
+def bundle(args: argparse.Namespace) -> int:
+    """Write a trial's incident bundle."""
+    trial = cells.find(args.cell, Path(args.jobs_dir))
+    out = Path(args.out) if args.out else bundles.free_name(Path(), trial)
+    made = bundles.write(trial, out, root=args.root)
+    if args.json:
+        counts = {"files": made.files, "bytes": made.size, "changed": made.changed, "omitted": made.omitted}
+        say(json.dumps({"trial": trial.path, "bundle": str(made.path), **counts}))
+        return 0
+    said = f"{size(made.size)}, {made.files} files; its SUMMARY.txt says what is left out"
+    say(f"{plain(str(made.path))}  {said}")
+    for one in made.changed:
+        say(f"  taken out of {plain(one, limit=200)}")
     return 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from hudtui.actions import VIEWS
 
@@ -42,5 +44,26 @@ async def label(hud: Cockpit) -> None:
     assert hud.app.view == before
 
 
+async def bundle(hud: Cockpit) -> None:
+    trial = hud.app.current.trial()
+    assert trial is not None
+    await hud.press("b", "escape")
+    made = Path(trial.path).parent.parent / f"{Path(trial.path).name}.bundle.tar.gz"
+    assert not made.exists()
+    await hud.press("b", "enter")
+    await hud.app.workers.wait_for_complete()
+    await hud.pilot.pause()
+    try:
+        assert " files in " in hud.footer
+        with tarfile.open(made) as archive:
+            names = archive.getnames()
+    finally:
+        made.unlink()
+    top = Path(trial.path).relative_to(made.parent)
+    assert f"{top}/SUMMARY.txt" in names and f"{top}/cell/events.jsonl" in names
+    assert not [name for name in names if "root" in name or "ssh_config" in name]
+
+
 for _view in VIEWS:
     CHECKS[_view, "label"] = label
+    CHECKS[_view, "bundle"] = bundle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 from cell.records import Label, Verdict, encode
@@ -53,11 +54,29 @@ async def test_what_is_no_label_is_refused_and_nothing_is_written(tmp_path: Path
     assert not labels.place(job).exists()
 
 
+async def test_bundles_of_marked_cells_stand_beside_the_job(tmp_path: Path, cockpit: Open) -> None:
+    job = night(tmp_path)
+    changed = next(job.glob("bad__*")) / "cell/root/upper"
+    changed.mkdir(parents=True)
+    (changed / "note").write_text("it was me")
+    async with cockpit(job.parent) as hud:
+        await hud.press("g", "space", "space", "b", "j", "enter")
+        await hud.app.workers.wait_for_complete()
+        await hud.pilot.pause()
+        assert "2 bundles, the last: " in hud.footer
+    made = sorted(job.parent.glob("*.bundle.tar.gz"))
+    assert [path.name.partition("__")[0] for path in made] == ["bad", "worse"]
+    with tarfile.open(made[0]) as archive:
+        assert [name for name in archive.getnames() if name.endswith("cell/root/upper/note")]
+
+
 async def test_a_cockpit_that_only_looks_writes_nothing(tmp_path: Path, cockpit: Open) -> None:
     job = night(tmp_path)
     async with cockpit(job.parent, read_only=True) as hud:
         await hud.press("l")
         assert "label: this cockpit only looks" in hud.footer
+        await hud.press("b")
+        assert "bundle: this cockpit only looks" in hud.footer
     async with cockpit(DEMO, read_only=True, greeting="a recording") as hud:
         await hud.press("l")
         assert "label: this is a recording" in hud.footer
