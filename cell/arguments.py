@@ -126,6 +126,14 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end the agent's phase first; a runner that lives grades then, and its verdict is shown",
     )
+    grade.add_argument(
+        "--with",
+        dest="change",
+        metavar="CHANGE",
+        help="beside the score, which stays, with one thing changed: timeout=x4, timeout=20m, agent=still "
+        "(its processes stand still) or network=public (the verifier's)",
+    )
+    _who(grade)
     _beside_the_agent(command)
     _inside(command)
     _handing_on(command)

@@ -214,6 +214,19 @@ class Verdict(Record, frozen=True, kw_only=True):
         return reward is not None and reward >= 1.0 and not self.suspect and not self.touched
 
 
+class Regrade(Record, frozen=True, kw_only=True):
+    """A grading of a kept cell with one thing changed: a line of cell/regrades.jsonl, beside the score.
+
+    What its verifier left is in `cell/regrades/ATTEMPT/verifier`. No mean counts it.
+    """
+
+    t: float
+    attempt: int
+    change: str
+    who: str
+    verdict: Verdict
+
+
 # ── what a person says of it ──────────────────────────────────────────────────────────────────
 
 

@@ -147,7 +147,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("shell", ("s",), "shell", "a shell of your own: as agent, verifier or root"),
     Action("pause", ("p",), "pause", "the agent waits, or goes on"),
     Action("keep", ("H",), "keep", "keep a cell beyond its end, or release it"),
-    Action("grade", ("r",), "grade", "grade now, again, or ten times"),
+    Action("grade", ("r",), "grade", "grade now, again, ten times, or with one thing changed"),
     Action(
         "finish",
         ("E",),

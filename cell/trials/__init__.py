@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from cell.plain import plain
-from cell.records import Label, Process, Verdict
+from cell.records import Label, Process, Regrade, Verdict
 from cell.trials import labels
 from cell.trials.events import Happening
 from cell.trials.files import entries, inner, is_folder, load_object, read_regular, stamp, when
@@ -69,6 +69,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     recent: tuple[Happening, ...] = ()
     verdict: Verdict | None = None
     label: Label | None = None
+    regrades: tuple[Regrade, ...] = ()
 
     @property
     def clean(self) -> bool:

@@ -9,14 +9,12 @@ import msgspec
 
 from cell.plain import plain
 from cell.records import Label
-from cell.trials.files import read_regular
+from cell.trials.files import load_lines
 
 FAULT = "fault"
 """The word that says: not the agent's doing. One of the means leaves these trials out."""
 
-_LIMIT = 16 << 20  # bytes of a file of labels that are read
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,23}")
-_lines = msgspec.json.Decoder(Label)
 
 
 def place(job: Path) -> Path:
@@ -40,11 +38,7 @@ def parse(text: str) -> tuple[str, str]:
 def read(job: Path) -> dict[str, Label]:
     """Return the label of each trial that has one, by the name of its folder; a torn line is passed over."""
     found: dict[str, Label] = {}
-    for raw in (read_regular(place(job), limit=_LIMIT) or b"").split(b"\n"):
-        try:
-            label = _lines.decode(raw)
-        except (msgspec.DecodeError, ValueError):
-            continue
+    for label in load_lines(place(job), Label):
         if _WORD.fullmatch(label.word):
             note, who = plain(label.note, limit=500), plain(label.who, limit=60)
             found[label.trial] = msgspec.structs.replace(label, note=note, who=who)
