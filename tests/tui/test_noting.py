@@ -8,6 +8,7 @@ from pathlib import Path
 from cell.records import Label, Verdict, encode
 from cell.trials import labels
 from hudtui.cli import DEMO
+from hudtui.job_doc import job_lines
 from hudtui.noting import Noting
 from screenshots.invented import trial
 
@@ -39,6 +40,7 @@ async def test_marked_cells_are_labelled_together(tmp_path: Path, cockpit: Open)
         assert "labelled fault the mirror was down   ada@desk" in hud.screen
         await hud.press("0")
         assert "2 × fault labelled" in hud.screen
+        assert "2 × fault labelled" in "\n".join(one.text for one in job_lines(hud.app.snapshot.jobs))
     assert labels.place(job).read_text().count("\n") == 2
 
 
