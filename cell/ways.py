@@ -77,6 +77,7 @@ class Ways:
         self._caught: Transparent | None = None
         self._names: NameServer | None = None
         self._answering: asyncio.Task[None] | None = None
+        self._owners: Owners | None = None
         self._to_peers: list[PeerWay] = []
 
     @classmethod
@@ -142,7 +143,9 @@ class Ways:
 
     def owners(self, sandbox: Sandbox, members: Callable[[], list[int] | None]) -> Owners:
         """Return who can say whose connection it is; `members` as `Owners` has it."""
-        return Owners(self._sockets["diag"], sandbox.pid_namespace, sandbox.mount_namespace, members)
+        diag = self._sockets["diag"]
+        self._owners = Owners(diag, sandbox.pid_namespace, sandbox.mount_namespace, members)
+        return self._owners
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────
 
@@ -227,6 +230,8 @@ class Ways:
         for way in (self._agent, self._caught, *self._to_peers):
             if way is not None:
                 await way.close()
+        if self._owners is not None:
+            self._owners.close()
         for one in self._sockets.values():
             one.close()
 
