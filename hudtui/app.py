@@ -16,7 +16,7 @@ from hudtui import actions
 from hudtui.chrome import Bar, Tabs, attached_runs
 from hudtui.drawing import Ground, GroundScreen, GroundSwitcher
 from hudtui.driven import DrivenPane
-from hudtui.operating import Operating
+from hudtui.noting import Noting
 from hudtui.prompt import Prompt
 from hudtui.selecting import SelectingPane
 from hudtui.typed import Typed, readable
@@ -41,6 +41,7 @@ VIEW_CLASSES: tuple[type[HudView], ...] = (
 """The views that this version has; each knows its own name."""
 
 
+<<<<<<< HEAD
 def _collect_seldom() -> None:
     """Let the garbage collector look at what is new, and seldom at everything: that holds keys up.
 
@@ -53,6 +54,9 @@ def _collect_seldom() -> None:
 
 
 class HudApp(Operating):
+=======
+class HudApp(Noting):
+>>>>>>> 63cf955261f8b351dfedf9721fc7157ed255c109
     """The cockpit on one or more folders."""
 
     CSS_PATH = "hud.tcss"
