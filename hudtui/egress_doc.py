@@ -61,9 +61,14 @@ def hit_lines(hit: Hit, same: Sequence[Hit] = (), *, keys: bool = True) -> list[
     if hit.path:
         found.append(_fact("path", hit.path))
     if hit.sni:
-        differs = hit.sni != hit.host
+        differs = hit.sni.lower().removesuffix(".") != hit.host
+        note: Run = ("   is not the host that was asked for", "warn") if differs else ("", "")
+        if differs and _is_address(hit.host):
+            note = ("   is what it is called there; an address was asked for", "muted")
+        found.append(_fact("sni", hit.sni, note))
+    if hit.ech:
         found.append(
-            _fact("sni", hit.sni, (("   is not the host that was asked for"), "warn") if differs else "")
+            _fact("ech", "another name may be encrypted in its hello, or a made-up one", role="warn")
         )
     found.append(_fact("told", _told(hit), ("   the address is never told", "muted")))
     if hit.error:
@@ -88,6 +93,10 @@ def hit_lines(hit: Hit, same: Sequence[Hit] = (), *, keys: bool = True) -> list[
     if keys:
         found += [line(), _keys(hit)]
     return found
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
 
 
 def _told(hit: Hit) -> str:
