@@ -71,10 +71,10 @@ class Crossings(Generic[C]):
         self.cut("the way out was closed")
         await self._empty.wait()
 
-    def cut(self, why: str, phase: PhaseName | None = None) -> None:
-        """Cut every open connection (of callers in one phase), each recorded with `why`."""
+    def cut(self, why: str, *phases: PhaseName) -> None:
+        """Cut every open connection (of callers in some phases), each recorded with `why`."""
         for one in tuple(self._open):
-            if phase is None or (one.caller is not None and one.caller.phase == phase):
+            if not phases or (one.caller is not None and one.caller.phase in phases):
                 one.cut(why)
 
     def enter(self, one: C) -> None:
