@@ -8,7 +8,7 @@ from datetime import datetime
 from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum
 from hudtui.doc import Line, line
-from hudtui.egress_rows import amount, phase_runs
+from hudtui.egress_rows import NO_LIST, amount, by_list, phase_runs
 from hudtui.fleet_rows import clock
 from hudtui.look import Run
 
@@ -79,8 +79,8 @@ def hit_lines(hit: Hit, same: Sequence[Hit] = (), *, keys: bool = True) -> list[
     )
     found.append(_fact("seen by", "", ("operator only: ", "muted"), seen or ("never resolved", "muted")))
     found.append(_fact("time", moment(hit.t), (f"   hit {hit.hit} of {hit.cell}", "muted")))
-    if not hit.allowed:
-        count = sum(each.host == hit.host and each.phase == hit.phase for each in same)
+    if by_list(hit):
+        count = sum(each.host == hit.host and each.phase == hit.phase and by_list(each) for each in same)
         found += [
             line(),
             line(
@@ -110,7 +110,7 @@ def _told(hit: Hit) -> str:
 def _keys(hit: Hit) -> Line:
     allow: tuple[Run | str, ...] = (("A", "primary"), " allow · ", ("e", "primary"), " what if · ")
     return line(
-        *(allow if not hit.allowed else ()),
+        *(allow if not hit.allowed and hit.rule not in NO_LIST else ()),
         ("t", "primary"),
         " terminal at that moment · ",
         ("y", "primary"),

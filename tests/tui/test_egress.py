@@ -216,6 +216,17 @@ def test_the_document_tells_the_operator_what_the_client_never_learns() -> None:
         assert "another name may be encrypted" in told
 
 
+def test_an_entry_more_is_not_promised_to_change_what_no_list_decided() -> None:
+    rules = ("owner", "limit", "record limit", "malformed", "address: private")
+    for rule in rules:
+        text = "\n".join(one.text for one in hit_lines(hit(rule=rule), [hit(rule=rule)]))
+        assert "would let" not in text
+        assert ("A allow" in text) == (rule in ("malformed", "address: private"))
+    mine = hit(rule="allowlist")
+    text = "\n".join(one.text for one in hit_lines(mine, [mine, *(hit(rule=rule) for rule in rules)]))
+    assert "would let 1 of 6 recorded denials through" in text and "A allow" in text
+
+
 def test_a_time_that_is_none_is_no_crash() -> None:
     assert moment(float("inf")) == "at no known time"
 
