@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell import events
 from cell.plain import plain
@@ -15,6 +14,7 @@ from cell.trials import Trial
 from cell.trials.events import EventLog
 from cell.trials.sessions import Session, read_sessions
 from hudtui.doc import Doc
+from hudtui.drawing import Ground
 from hudtui.egress_doc import moment
 from hudtui.film import LONGEST, Mark, next_mark, span
 from hudtui.replay_doc import mark_lines, missing_lines, told
@@ -35,7 +35,7 @@ class ReplayView(HudView):
 
     def compose(self) -> ComposeResult:
         """Terminal, marks, timeline; a note where there is nothing to play."""
-        with Container(id="replay-body"):
+        with Ground(id="replay-body"):
             yield ReplayPane(self.hud.engine, fps=0, id="replay-term")
             yield Doc(id="replay-marks", wrapped=False)
         yield Doc(id="replay-note")
