@@ -41,7 +41,6 @@ VIEW_CLASSES: tuple[type[HudView], ...] = (
 """The views that this version has; each knows its own name."""
 
 
-<<<<<<< HEAD
 def _collect_seldom() -> None:
     """Let the garbage collector look at what is new, and seldom at everything: that holds keys up.
 
@@ -53,10 +52,7 @@ def _collect_seldom() -> None:
     gc.enable()
 
 
-class HudApp(Operating):
-=======
 class HudApp(Noting):
->>>>>>> 63cf955261f8b351dfedf9721fc7157ed255c109
     """The cockpit on one or more folders."""
 
     CSS_PATH = "hud.tcss"

@@ -19,7 +19,7 @@ from hudtui.timeline import place, rows, words
 from hudtui.view_egress import EgressView
 from hudtui.view_identity import IdentityView
 from hudtui.view_replay import ReplayView
-from hudtui.what_if import edit, outcome
+from hudtui.what_if import edit, outcome, outcome_lines
 from screenshots.invented import NOW, Cast, this_process, trial
 
 from .conftest import Open
@@ -298,11 +298,19 @@ def test_only_what_the_list_decided_is_decided_again() -> None:
         hit(host="c.example", rule="c.example", allowed=True),
         hit(host="x.b.example", rule="x.b.example", allowed=True),
         hit(host="bad host", rule="allowlist"),
+        hit(host="y.b.example", rule="owner"),
+        hit(host="z.b.example", rule="limit"),
+        hit(host="any host", port=0, rule="record limit"),
+        hit(host="", rule="malformed"),
     ]
     found = outcome(hits, edit("*.b.example -c.example -x.b.example"))
     assert sorted(found.passing) == ["a.b.example:443", "a.b.example:80"]
     assert sorted(found.denied) == ["b.example:443", "bad host:443"]
-    assert list(found.others) == ["a.b.example:443"]
+    assert list(found.others) == ["a.b.example:443", ":443"]
+    assert list(found.unknown) == ["y.b.example:443", "z.b.example:443", "any host"]
+    said = "\n".join(one.text for one in outcome_lines(found, edit("*.b.example")))
+    assert "would let 2 of 9 recorded denials through" in said
+    assert "not known: no list was asked · 3" in said
     assert list(found.cut) == ["c.example:443"], "what another entry covers still passes"
 
 
