@@ -48,7 +48,7 @@ def _collect_seldom() -> None:
     terminals flooded. Most of what they leave has no cycles and goes without it.
     """
     gc.freeze()
-    gc.set_threshold(1_000, 10, 1_000)
+    gc.set_threshold(1_000, 10, 100)
     gc.enable()
 
 
