@@ -95,7 +95,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="let everything public pass, and print the smallest list that each phase needed",
     )
-    run.add_argument("--write", action="store_true", help="with --learn: put that list into task.toml")
+    run.add_argument(
+        "--write",
+        action="store_true",
+        help="with --learn: put what is missing into task.toml; its own entries stay",
+    )
     run.add_argument(
         "--proxy-only",
         action="store_true",

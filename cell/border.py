@@ -14,8 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from .egress.allotment import MOST, Allotment
 from .egress.context import Caller
-from .egress.owner import Owners, session_of
+from .egress.owner import Descent, Owners
 from .events import AnyEvent, Egress, EgressEnd, Fault
 from .plain import plain
 from .policy import Decision, Entry, Policy, entry
@@ -57,7 +58,8 @@ class Border:
     """The cell, as the ways out ask it (`egress.context.Context`).
 
     `phase` and `sessions` (number by the pid of a session's first process) are asked of the workspace,
-    `record` writes an event. What it raises closes the connection that it was about.
+    `record` writes an event, `written` says how many bytes there are by now. What they raise closes the
+    connection that it was about. When a role's record is full, `full` is told, and its ways are to be cut.
     """
 
     def __init__(
@@ -69,10 +71,17 @@ class Border:
         phase: Callable[[], PhaseName],
         sessions: Callable[[], Mapping[int, int]],
         record: Callable[[AnyEvent], int],
+        written: Callable[[], int],
+        most: int = MOST,
     ) -> None:
         self.rules = rules
+        self.full: Callable[[Role], None] = lambda role: None
+        self._allotments: dict[Role, Allotment] = {role: Allotment(most) for role in rules}
+        self._written = written
+        self._charged: dict[int, Allotment] = {}  # by the hit that is not over
         self._sandbox, self._owners = sandbox, owners
         self._phase, self._sessions, self._record = phase, sessions, record
+        self._descent = Descent()
         self._verifier: Child | None = None
         self._hits = 0
         self._wondered: set[PhaseName] = set()
@@ -97,7 +106,7 @@ class Border:
         if owner is None:
             self._wonder()
             return None
-        session = session_of(owner.pid, self._sessions())
+        session = self._descent.session_of(owner, self._sessions())
         if owner.only_in(self._sandbox.mount_namespace):
             phase = self.phase
             return Caller("sealed" if phase == "verifier" else phase, owner.pid, owner.command, session)
@@ -144,21 +153,59 @@ class Border:
                 allowed=known,
                 rule="name pool",
                 reason="answered here, nothing is asked outside" if known else "there is no such name",
-                session=session_of(pid, self._sessions()) if pid else None,
+                session=self._descent.session_of(owner, self._sessions()) if owner else None,
                 pid=pid,
                 command=command,
             )
         )
 
     def opened(self, event: Egress) -> int:
-        """Write an attempt down, before it is answered, and return its number."""
-        self._hits += 1
-        self._record(msgspec.structs.replace(event, hit=self._hits))
-        return self._hits
+        """Write an attempt down, before it is answered, and return its number. Raises Full."""
+        if event.way == "name":  # of which the name server makes few
+            return self._write(event)
+        # who is not known could be anybody: the agent must not use up what is the verifier's
+        role: Role = "verifier" if event.phase == "verifier" and event.pid else "agent"
+        allotment = self._allotments[role]
+        allotment.claim()
+        before = self._written()
+        hit = self._write(event)
+        allotment.used += self._written() - before
+        self._charged[hit] = allotment
+        if allotment.spent:
+            reason = f"denied: the record of the {role}'s attempts is full: its ways out are closed"
+            allotment.hit = self._write(
+                Egress(
+                    hit=0,
+                    phase=event.phase,
+                    way=event.way,
+                    method="",
+                    host="any host",
+                    port=0,
+                    allowed=False,
+                    rule="record limit",
+                    reason=reason,
+                )
+            )
+            self.full(role)
+        return hit
 
     def closed(self, event: EgressEnd) -> None:
         """Write down how an attempt ended."""
+        before = self._written()
         self._record(event)
+        if (allotment := self._charged.pop(event.hit, None)) is not None:
+            allotment.used += self._written() - before
+
+    def close(self) -> None:
+        """Say of a record that was full how many attempts are not in it."""
+        for allotment in self._allotments.values():
+            if allotment.hit:
+                self._record(EgressEnd(hit=allotment.hit, error=allotment.said))
+
+    def _write(self, event: Egress) -> int:
+        self._hits += 1
+        self._record(msgspec.structs.replace(event, hit=self._hits))
+        return self._hits
 
 
 class _ForVerifier(Border):

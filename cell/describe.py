@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import __version__, kernel
+from .egress.allotment import MOST
 from .errors import HarnessError, TaskError
 from .identity import Person
 from .policy import Policy, resolved
@@ -37,7 +38,7 @@ class Spec(Record, frozen=True, kw_only=True):
     `image_root` is the exported file system of an image; None composes a system root. `unowned_sec`
     is how long the cell lives when no runner drives it. `pins` are addresses that the operator gave for
     names; `proxy_only` leaves out the transparent way, `tls_only` admits
-    nothing but TLS on port 443.
+    nothing but TLS on port 443. `egress_bytes` is what the record of each role's attempts may be.
     """
 
     cell: str
@@ -60,6 +61,7 @@ class Spec(Record, frozen=True, kw_only=True):
     proxy_only: bool = False
     tls_only: bool = False
     pins: tuple[tuple[str, str], ...] = ()
+    egress_bytes: int = MOST
 
 
 def policies(spec: Spec) -> dict[Literal["agent", "verifier"], Policy]:

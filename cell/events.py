@@ -145,7 +145,11 @@ class Egress(Event, tag="egress", frozen=True, kw_only=True):
 
 
 class EgressEnd(Event, tag="egress-end", frozen=True, kw_only=True):
-    """How attempt `hit` ended: bytes from and to the world inside, and what went wrong, if anything."""
+    """How attempt `hit` ended: bytes from and to the world inside, and what went wrong, if anything.
+
+    `sni` is the name that a TLS client asked for in the clear. `ech`: its hello held an encrypted one,
+    or a made-up one, which looks the same.
+    """
 
     hit: int
     status: int = 0
@@ -153,6 +157,7 @@ class EgressEnd(Event, tag="egress-end", frozen=True, kw_only=True):
     received: int = 0
     ms: float = 0.0
     sni: str = ""
+    ech: bool = False
     error: str = ""
 
 

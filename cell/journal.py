@@ -95,6 +95,11 @@ class Journal:
         return msgspec.structs.replace(line, hash=digest)
 
     @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self._size
+
+    @property
     def closed(self) -> bool:
         """Whether nothing is written any more."""
         return self._fd < 0

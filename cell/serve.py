@@ -26,6 +26,7 @@ import msgspec
 from . import argv, describe, kernel, limits, runtime, sshd, trees
 from .border import Border, Role, Rules
 from .describe import PhaseSpec, Spec
+from .egress.allotment import Full
 from .errors import CellError, HarnessError, TaskError
 from .events import CellStarted
 from .handlers import Desk
@@ -155,6 +156,8 @@ class Cell:
             phase=lambda: workspace.phase,
             sessions=workspace.session_pids,
             record=workspace.record,
+            written=lambda: workspace.journal.size,
+            most=self.spec.egress_bytes,
         )
 
     def _reserve(self, stack: AsyncExitStack) -> None:
@@ -266,6 +269,7 @@ class Cell:
 async def _main(spec: Spec, launcher: Launcher) -> int:
     cell = Cell(spec, launcher)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_complain)
     try:
         async with cell.up() as desk:
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -280,6 +284,12 @@ async def _main(spec: Spec, launcher: Launcher) -> int:
         _say({"error": str(error), "kind": "harness"})
         return 3
     return 0
+
+
+def _complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Write down what broke, unless the agent can have it break as often as it likes."""
+    if not isinstance(context.get("exception"), Full):
+        loop.default_exception_handler(context)
 
 
 def _say(document: dict[str, Any]) -> None:

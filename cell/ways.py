@@ -74,9 +74,11 @@ class Ways:
         self._roles |= {"verifier"} if "verifier" in sockets else set()
         self._border: Border | None = None
         self._agent: Proxy | None = None
+        self._visitor: Proxy | None = None
         self._caught: Transparent | None = None
         self._names: NameServer | None = None
         self._answering: asyncio.Task[None] | None = None
+        self._owners: Owners | None = None
         self._to_peers: list[PeerWay] = []
 
     @classmethod
@@ -142,13 +144,16 @@ class Ways:
 
     def owners(self, sandbox: Sandbox, members: Callable[[], list[int] | None]) -> Owners:
         """Return who can say whose connection it is; `members` as `Owners` has it."""
-        return Owners(self._sockets["diag"], sandbox.pid_namespace, sandbox.mount_namespace, members)
+        diag = self._sockets["diag"]
+        self._owners = Owners(diag, sandbox.pid_namespace, sandbox.mount_namespace, members)
+        return self._owners
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────
 
     async def serve(self, border: Border) -> None:
         """Accept from now on, all but on the verifier's way (promise N7)."""
         self._border, self._agent = border, Proxy(border, self._dialer, self._limits)
+        border.full = self._full
         names = Pool()
         if self.ends.transparent:
             self._caught = Transparent(border, self._dialer, names, self._agent.client, self._limits)
@@ -169,11 +174,9 @@ class Ways:
         """Close the agent's way, and cut what it has open: its phase is over."""
         if self._border is not None:
             self._border.seal()
-        phases: tuple[PhaseName, ...] = ("starting", "agent")
-        for phase in phases:
-            for way in (self._agent, self._caught):
-                if way is not None:
-                    way.cut("the agent phase is over", phase)
+        for way in (self._agent, self._caught):
+            if way is not None:
+                way.cut("the agent phase is over", "starting", "agent")
         if self._names is not None:
             self._names.report_anew()
 
@@ -191,6 +194,7 @@ class Ways:
             else None
         )
         try:
+            self._visitor = way
             if way is not None:
                 listener = self._sockets["verifier"]
                 _listen(listener)
@@ -198,6 +202,7 @@ class Ways:
             yield
         finally:
             self._border.verifier_is(None)
+            self._visitor = None
             if way is not None:
                 self._sockets["verifier"].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
                 # which ends the listening of our descriptor, too; a second time would be taken for the
@@ -227,8 +232,21 @@ class Ways:
         for way in (self._agent, self._caught, *self._to_peers):
             if way is not None:
                 await way.close()
+        if self._owners is not None:
+            self._owners.close()
+        if self._border is not None:
+            self._border.close()
         for one in self._sockets.values():
             one.close()
+
+    def _full(self, role: Role) -> None:
+        """Cut all that a role has open, once the attempt that is being recorded has been dealt with."""
+        phases: tuple[PhaseName, ...] = ("starting", "agent", "sealed", "finished")
+        phases = ("verifier",) if role == "verifier" else phases
+        ways = [self._agent, self._caught, self._visitor, *self._to_peers]
+        for way in ways:
+            if way is not None:
+                asyncio.get_running_loop().call_soon(way.cut, "the record is full", *phases)
 
     def _asked(self, name: str, kind: str, client: tuple[str, int], datagram: bool, code: int) -> None:
         if self._border is not None:

@@ -9,13 +9,12 @@ from typing import Any
 
 from textual import events
 from textual.app import ComposeResult, SystemCommand
-from textual.containers import Container
 from textual.driver import Driver
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher
 
 from hudtui import actions
 from hudtui.chrome import Bar, Tabs, attached_runs
+from hudtui.drawing import Ground, GroundScreen, GroundSwitcher
 from hudtui.driven import DrivenPane
 from hudtui.noting import Noting
 from hudtui.prompt import Prompt
@@ -40,6 +39,17 @@ VIEW_CLASSES: tuple[type[HudView], ...] = (
     ReplayView,
 )
 """The views that this version has; each knows its own name."""
+
+
+def _collect_seldom() -> None:
+    """Let the garbage collector look at what is new, and seldom at everything: that holds keys up.
+
+    What stands at the first picture stays, and a full collection of the rest took 0.1 s, each second while
+    terminals flooded. Most of what they leave has no cycles and goes without it.
+    """
+    gc.freeze()
+    gc.set_threshold(1_000, 10, 100)
+    gc.enable()
 
 
 class HudApp(Noting):
@@ -67,12 +77,16 @@ class HudApp(Noting):
         yield Bar(id="header")
         yield Tabs(id="tabs")
         self.views = {made.name_: made for made in (kind(id=kind.name_) for kind in VIEW_CLASSES)}
-        with ContentSwitcher(initial="fleet", id="views"):
+        with GroundSwitcher(initial="fleet", id="views"):
             yield from self.views.values()
-        with Container(id="bottom"):
+        with Ground(id="bottom"):
             yield Bar(id="prompt-sign")
             yield Prompt(id="prompt")
             yield Bar(id="footer")
+
+    def get_default_screen(self) -> Screen[None]:
+        """Return what is below everything."""
+        return GroundScreen(id="_default")
 
     @property
     def sessions(self) -> SessionsView:
@@ -93,7 +107,7 @@ class HudApp(Noting):
         self.fleet.pane.focus()
         if self.greeting:
             self.call_after_refresh(self.call_after_refresh, self.flash, self.greeting)
-        self.call_after_refresh(gc.enable)
+        self.call_after_refresh(_collect_seldom)
         if self._start_session is not None:
             self.call_after_refresh(self._attach_first, self._start_session)
         elif self._watch_session is not None:

@@ -9,16 +9,16 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from cell.plain import plain
 from cell.trials import Job, Trial
 from hudtui.actions import TABS, View, footer, shown
+from hudtui.drawing import Kept
 from hudtui.look import Look, Run
 from hudtui.table import fit
 
 
-class Bar(Widget):
+class Bar(Kept):
     """One row of runs, cut at the right edge."""
 
     DEFAULT_CSS = "Bar { height: 1; }"

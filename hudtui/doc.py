@@ -13,6 +13,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from hudtui.drawing import Kept
 from hudtui.look import Look, Run
 
 
@@ -84,7 +85,7 @@ def _words(text: str) -> list[str]:
     return found
 
 
-class Doc(ScrollView, can_focus=True, inherit_bindings=False):
+class Doc(Kept, ScrollView, can_focus=True, inherit_bindings=False):
     """Shows lines. With `wrapped` they are broken to the width, else they scroll sideways."""
 
     titled = ("", "")

@@ -8,7 +8,7 @@ from datetime import datetime
 from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum
 from hudtui.doc import Line, line
-from hudtui.egress_rows import amount, phase_runs
+from hudtui.egress_rows import NO_LIST, amount, by_list, phase_runs
 from hudtui.fleet_rows import clock
 from hudtui.look import Run
 
@@ -61,9 +61,14 @@ def hit_lines(hit: Hit, same: Sequence[Hit] = (), *, keys: bool = True) -> list[
     if hit.path:
         found.append(_fact("path", hit.path))
     if hit.sni:
-        differs = hit.sni != hit.host
+        differs = hit.sni.lower().removesuffix(".") != hit.host
+        note: Run = ("   is not the host that was asked for", "warn") if differs else ("", "")
+        if differs and _is_address(hit.host):
+            note = ("   is what it is called there; an address was asked for", "muted")
+        found.append(_fact("sni", hit.sni, note))
+    if hit.ech:
         found.append(
-            _fact("sni", hit.sni, (("   is not the host that was asked for"), "warn") if differs else "")
+            _fact("ech", "another name may be encrypted in its hello, or a made-up one", role="warn")
         )
     found.append(_fact("told", _told(hit), ("   the address is never told", "muted")))
     if hit.error:
@@ -74,8 +79,8 @@ def hit_lines(hit: Hit, same: Sequence[Hit] = (), *, keys: bool = True) -> list[
     )
     found.append(_fact("seen by", "", ("operator only: ", "muted"), seen or ("never resolved", "muted")))
     found.append(_fact("time", moment(hit.t), (f"   hit {hit.hit} of {hit.cell}", "muted")))
-    if not hit.allowed:
-        count = sum(each.host == hit.host and each.phase == hit.phase for each in same)
+    if by_list(hit):
+        count = sum(each.host == hit.host and each.phase == hit.phase and by_list(each) for each in same)
         found += [
             line(),
             line(
@@ -90,6 +95,10 @@ def hit_lines(hit: Hit, same: Sequence[Hit] = (), *, keys: bool = True) -> list[
     return found
 
 
+def _is_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
+
+
 def _told(hit: Hit) -> str:
     if hit.status:
         return f"{hit.status}" + (" with this reason" if not hit.allowed else "")
@@ -101,7 +110,7 @@ def _told(hit: Hit) -> str:
 def _keys(hit: Hit) -> Line:
     allow: tuple[Run | str, ...] = (("A", "primary"), " allow · ", ("e", "primary"), " what if · ")
     return line(
-        *(allow if not hit.allowed else ()),
+        *(allow if not hit.allowed and hit.rule not in NO_LIST else ()),
         ("t", "primary"),
         " terminal at that moment · ",
         ("y", "primary"),

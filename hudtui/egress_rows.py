@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from cell.policy import entry
+from cell.policy.hosts import canonical
 from cell.trials.egress import Hit, HostSum
 from hudtui.fleet_rows import ago, clock
 from hudtui.look import Run
@@ -108,6 +110,25 @@ def rule_words(hit: Hit) -> str:
     for tail in (" of [", " (", ", which ", "; "):
         words = words.partition(tail)[0]
     return words or hit.rule
+
+
+NO_LIST = frozenset({"owner", "limit", "record limit"})
+"""Rules of what was refused before any list was asked: what it would have said depends on who it was."""
+
+
+def by_list(hit: Hit) -> bool:
+    """Say whether it was a list that denied it: an address that must not be reached, say, no entry changes.
+
+    The rule is then the list itself, or an entry for the same host with another port.
+    """
+    if hit.allowed:
+        return False
+    if hit.rule in ("allowlist", "no-network"):
+        return True
+    try:
+        return entry(hit.rule).names(canonical(hit.host))
+    except ValueError:
+        return False
 
 
 def phase_runs(phase: str) -> list[Run]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from functools import lru_cache
 
 from textual import constants, events
@@ -23,6 +24,9 @@ _TOLD = ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_si
 
 class Keyboard(LinuxDriver):
     """Reads strokes. Bytes that are no text are no reason to end."""
+
+    typed_at = 0.0
+    """When the last stroke was read, as `time.monotonic` counts: before anybody has got it."""
 
     def start_application_mode(self) -> None:
         """As Textual; keys come in their oldest form until a program inside asks for a newer one."""
@@ -46,6 +50,8 @@ class Keyboard(LinuxDriver):
                 found = strokes.feed(data)
             else:
                 found = strokes.flush()
+            if found:
+                self.typed_at = time.monotonic()
             for stroke in found:
                 for message in _messages(stroke, reader):
                     self.process_message(message)

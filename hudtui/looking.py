@@ -122,6 +122,11 @@ class Looking(App[None]):
         runs = header_runs(counts, place, self.scoped, self.size.width, denied=denied)
         self.query_one("#header", Bar).show(runs)
 
+    @property
+    def typed_at(self) -> float:
+        """When the last key was read, as `time.monotonic` counts."""
+        return getattr(self._driver, "typed_at", 0.0)
+
     captured = False
     """Whether the keyboard is a cell's."""
 

@@ -13,6 +13,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from hudtui.drawing import Kept
 from hudtui.look import Look, Run
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class Group(NamedTuple):
     at: str = ""
 
 
-class Table(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
+class Table(Kept, ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     """Rows of `T` under a fixed heading. `cells(row, now)` says what stands in each column."""
 
     titled = ("", "")

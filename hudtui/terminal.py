@@ -15,21 +15,20 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
 from cell.trials.sessions import Session
 from hudtui.cast import CastFeed, Feed, RawFeed
+from hudtui.drawing import Kept, Line
 from hudtui.engine import TURN, Cursor, EngineFactory, Row, TerminalEngine
 
-_BUDGET = 0.010
-"""Seconds of one turn spent on reading and feeding; keys are answered between turns."""
 
-
-class TerminalPane(Widget, can_focus=True):
+class TerminalPane(Kept, can_focus=True):
     """Shows one session, live or finished, from its first byte."""
 
     remembers = True
     """Whether rows above the screen are kept; without, any flood costs the memory of one screen."""
+    budget = 0.010
+    """Seconds of one turn spent on reading and feeding; keys are answered between turns."""
     titled = ("", "")
     """What the border says; see `views.titled`."""
     following: reactive[bool] = reactive(True)
@@ -130,7 +129,7 @@ class TerminalPane(Widget, can_focus=True):
         engine, feed = self.engine, self._feed
         if engine is None or feed is None or not (self.display and self.is_attached):
             return False
-        end = time.monotonic() + _BUDGET
+        end = time.monotonic() + self.budget
         worked = False
         while True:
             steps = list(feed.poll(TURN))
@@ -257,13 +256,14 @@ class TerminalPane(Widget, can_focus=True):
                 strip = self._drawn[place] = self._beyond(edges, width)
             return strip
         if strip is None or strip.cell_length != width:
-            whole = Strip([Segment(text, style) for text, style in row])
-            strip = whole.crop(self._left, self._left + width)
+            strip = _whole(row, self._ground)
+            if self._left or strip.cell_length > width:
+                strip = strip.crop(self._left, self._left + width)
             if edge < width and self._bounded:
-                strip = strip.adjust_cell_length(edge).apply_style(self._ground)
-                strip = Strip.join([strip, self._beyond("╎", width - edge)])
+                strip = strip.adjust_cell_length(edge, self._ground)
+                strip = Line([*strip, *self._beyond("╎", width - edge)], width)
             else:
-                strip = strip.adjust_cell_length(width).apply_style(self._ground)
+                strip = strip.adjust_cell_length(width, self._ground)
             self._drawn[place] = strip
         if self._cursor is not None and self._cursor.y == place:
             return _with_cursor(strip, self._cursor.x - self._left, width)
@@ -293,20 +293,20 @@ def _printed(row: Row) -> bool:
     return any(text.strip() or style.bgcolor is not None for text, style in row)
 
 
+def _whole(row: Row, ground: Style) -> Strip:
+    """Return a row over the ground. A strip is dear to make (seven caches), and a flood makes thousands."""
+    ascii_only = all(text.isascii() for text, _ in row)
+    length = sum(len(text) for text, _ in row) if ascii_only else None
+    return Line([Segment(text, ground + style) for text, style in row], length)
+
+
 def _with_cursor(strip: Strip, x: int, width: int) -> Strip:
     if not 0 <= x < width:
         return strip
     before, under, after = (
         strip.divide([x, x + 1, width]) if x + 1 < width else (*strip.divide([x, width]), Strip([]))
     )
-    return (
-        Strip.join([before, under.apply_style(Style.null()), after])
-        if not under.cell_length
-        else Strip.join(
-            [
-                before,
-                Strip([Segment(s.text, (s.style or Style.null()) + Style(reverse=True)) for s in under]),
-                after,
-            ]
-        )
+    reverse = Style(reverse=True)
+    return Strip.join(
+        [before, Strip([Segment(s.text, (s.style or Style.null()) + reverse) for s in under]), after]
     )

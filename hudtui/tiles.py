@@ -3,63 +3,78 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count, cycle, islice
+from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell.trials import Trial
 from cell.trials.sessions import Session
+from hudtui.drawing import Ground
 from hudtui.engine import EngineFactory
 from hudtui.selecting import SelectingPane
 from hudtui.views import titled
 from hudtui.watching import session_name, state_words
 
+if TYPE_CHECKING:
+    from hudtui.app import HudApp
+
 LARGE, SMALL = 4, 6
 _WIDE, _LOW = 110, 8
 """Columns for two beside each other; rows that one needs at the least."""
-_PATIENCE = 20
-"""How many times as long as its turn took a tile rests: what four take is a fifth of the time."""
 _CALM = 12.0
-"""Pictures a second of the tiles: four of them are drawn where one is read."""
+"""Pictures a second of a tile: four of them are drawn where one is read."""
+_SLOWER = 4
+"""How many rounds of the large ones there are to one of the thumbnails."""
+_PATIENCE = 5
+"""How many times as long as its turn took all tiles rest: turns take a sixth of the time at most."""
+KEYS_FIRST, STALE = 0.05, 0.25
+"""For so long after a key nothing is drawn but its answer; unless a picture is older than that."""
 
 
 class TilePane(SelectingPane):
     """A terminal as it is now; enter shows the whole of it."""
 
     remembers = False
-    _rest = 0.0
-
-    def turn(self) -> bool:
-        """As `TerminalPane`; where a turn takes long, the next one waits longer: keys come first."""
-        began = time.monotonic()
-        if began < self._rest:
-            return False
-        worked = super().turn()
-        self._rest = time.monotonic() + _PATIENCE * (time.monotonic() - began)
-        return worked
+    budget = 0.003
 
 
-class Tiles(Container):
+class Tiles(Ground):
     """Shows the sessions it is given, those that run first. Hidden, it holds no engine."""
 
     def __init__(self, factory: EngineFactory, *, fps: float, id: str) -> None:
         super().__init__(id=id)
-        calm = min(fps, _CALM)
-        self.large = [TilePane(factory, fps=calm, id=f"tile-{n}") for n in range(LARGE)]
-        self.small = [TilePane(factory, fps=calm / 4, id=f"thumb-{n}") for n in range(SMALL)]
+        self._fps = min(fps, _CALM)
+        self.large = [TilePane(factory, fps=0, id=f"tile-{n}") for n in range(LARGE)]
+        self.small = [TilePane(factory, fps=0, id=f"thumb-{n}") for n in range(SMALL)]
         self.trials: dict[str, Trial] = {}
+        self._order = _rounds(self.large, self.small)
+        self._rest = self._worked = 0.0
 
     def compose(self) -> ComposeResult:
         """The square, and the thumbnails in a row."""
-        with Container(id="tiles-large"):
+        with Ground(id="tiles-large"):
             yield from self.large
-        with Container(id="tiles-small"):
+        with Ground(id="tiles-small"):
             yield from self.small
 
     def on_mount(self) -> None:
         """Begin hidden."""
         self.show_none()
+        if self._fps:
+            self.set_interval(1 / (self._fps * LARGE), self.turn_next)
+
+    def turn_next(self) -> TilePane | None:
+        """Bring one tile up to date, if it is time: all at once would be one long picture."""
+        began = time.monotonic()
+        if not due(began, rest=self._rest, typed=cast("HudApp", self.app).typed_at, worked=self._worked):
+            return None
+        turned = next((pane for pane in islice(self._order, LARGE + SMALL) if pane.turn()), None)
+        if turned is not None:
+            self._worked = began
+        self._rest = began + (1 + _PATIENCE) * (time.monotonic() - began)
+        return turned
 
     @property
     def room(self) -> tuple[int, int]:
@@ -119,3 +134,17 @@ class Tiles(Container):
         event.stop()
         if isinstance(pane := event.control, SelectingPane):
             self._title(pane)
+
+
+def due(now: float, *, rest: float, typed: float, worked: float) -> bool:
+    """Say whether a tile is drawn now: `rest` is when its rest ends, the others when that last was."""
+    return now >= rest and (now >= typed + KEYS_FIRST or now >= worked + STALE)
+
+
+def _rounds(large: Sequence[TilePane], small: Sequence[TilePane]) -> Iterator[TilePane]:
+    """Yield the large ones round after round; each several rounds also one of the small ones."""
+    later = cycle(small)
+    for number in count(1):
+        yield from large
+        if number % _SLOWER == 0:
+            yield next(later)

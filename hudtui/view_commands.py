@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell.plain import plain
 from cell.trials import Trial
 from cell.trials.commands import Command, CommandLog
 from hudtui.doc import Doc, Line, line
+from hudtui.drawing import Ground
 from hudtui.fleet_rows import clock, duration
 from hudtui.look import Run
 from hudtui.screens import DocScreen
@@ -41,7 +41,7 @@ class CommandsView(HudView):
 
     def compose(self) -> ComposeResult:
         """Table over output."""
-        with Container(id="commands-body"):
+        with Ground(id="commands-body"):
             yield Table[Command](_columns, self._cells, lambda row: row.name, id="commands-table")
             yield Doc(id="commands-doc")
 

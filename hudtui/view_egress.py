@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell.filters import Values
 from cell.plain import plain
@@ -15,6 +14,7 @@ from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum, by_host, values
 from hudtui.beside import BesidePane
 from hudtui.doc import Doc, Line, line
+from hudtui.drawing import Ground
 from hudtui.egress_doc import hit_lines, host_lines, missing
 from hudtui.egress_rows import cells, columns, order_hits, order_hosts
 from hudtui.listing import ListView
@@ -38,9 +38,9 @@ class EgressView(ListView):
 
     def compose(self) -> ComposeResult:
         """Table over document."""
-        with Container(id="egress-body"):
+        with Ground(id="egress-body"):
             yield Table[Row](self._columns, self._cells, _key, id="egress-table")
-            with Container(id="egress-side", classes="box"):
+            with Ground(id="egress-side", classes="box"):
                 yield Doc(id="egress-doc")
                 yield BesidePane(self.hud.engine, fps=self.hud.fps, id="egress-term")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
-from textual.containers import Container
 from textual.timer import Timer
 
 from cell.trials import Trial
 from hudtui.beside import BesidePane
 from hudtui.chrome import Bar
 from hudtui.doc import Doc
+from hudtui.drawing import Ground
 from hudtui.fleet_rows import GROUPS, cells, columns, event_runs, grouped, job_line, order, values
 from hudtui.listing import ListView
 from hudtui.look import Run
@@ -33,9 +33,9 @@ class FleetView(ListView):
 
     def compose(self) -> ComposeResult:
         """Table, terminal, verdict, strip of events."""
-        with Container(id="fleet-body"):
+        with Ground(id="fleet-body"):
             yield Table[Trial](columns, self._cells, lambda trial: trial.path, id="fleet-table")
-            with Container(id="fleet-side", classes="box"):
+            with Ground(id="fleet-side", classes="box"):
                 yield BesidePane(self.hud.engine, fps=self.hud.fps, id="fleet-term")
                 yield Doc(id="fleet-doc")
         yield Bar(id="fleet-events")

@@ -7,13 +7,13 @@ from typing import cast
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell.fidelity import Check
 from cell.records import CellInfo
 from cell.trials import Trial
 from cell.trials.files import load_record, stamp
 from hudtui.doc import Doc
+from hudtui.drawing import Ground
 from hudtui.identity_doc import cells_lines, fidelity_lines, fidelity_words, identity_lines
 from hudtui.operating import Operating, refusal, runtime_of
 from hudtui.views import HudView, Pane, titled
@@ -27,7 +27,7 @@ class IdentityView(HudView):
 
     def compose(self) -> ComposeResult:
         """The document."""
-        with Container(id="identity-body"):
+        with Ground(id="identity-body"):
             yield Doc(id="identity-doc")
             yield Doc(id="identity-checks")
 

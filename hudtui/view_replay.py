@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell import events
 from cell.plain import plain
@@ -15,6 +14,7 @@ from cell.trials import Trial
 from cell.trials.events import EventLog
 from cell.trials.sessions import Session, read_sessions
 from hudtui.doc import Doc
+from hudtui.drawing import Ground
 from hudtui.egress_doc import moment
 from hudtui.film import LONGEST, Mark, next_mark, span
 from hudtui.replay_doc import mark_lines, missing_lines, told
@@ -35,7 +35,7 @@ class ReplayView(HudView):
 
     def compose(self) -> ComposeResult:
         """Terminal, marks, timeline; a note where there is nothing to play."""
-        with Container(id="replay-body"):
+        with Ground(id="replay-body"):
             yield ReplayPane(self.hud.engine, fps=0, id="replay-term")
             yield Doc(id="replay-marks", wrapped=False)
         yield Doc(id="replay-note")
@@ -60,6 +60,10 @@ class ReplayView(HudView):
         """The terminal, or the note."""
         return [self.term, self.note]
 
+    def trial(self) -> Trial | None:
+        """The cell in scope, else the one chosen on Fleet."""
+        return self.hud.scoped or self.hud.fleet.trial()
+
     # ── which session ─────────────────────────────────────────────────────────────────────────
 
     def enter(self) -> None:
@@ -73,7 +77,7 @@ class ReplayView(HudView):
 
     def update(self) -> None:
         """Take in what was recorded since; the moment stays."""
-        trial = self.hud.scoped
+        trial = self.trial()
         found = self._sessions(trial)
         if trial is None or not found:
             self._nothing(trial)
@@ -157,7 +161,7 @@ class ReplayView(HudView):
             return
         term.extent = _extent(session, self.hud.clock())
         self._gather(session)
-        trial = self.hud.scoped
+        trial = self.trial()
         name = f"{trial.id} {trial.task} · " if trial is not None else ""
         when = f" · {moment((session.started or 0) + term.now)}" if session.started else ""
         titled(term, f"{name}{session_name(session)}{when}", session.command or "shell")
@@ -301,7 +305,7 @@ class ReplayView(HudView):
 
     def act_open(self) -> None:
         """Choose the session."""
-        trial = self.hud.scoped
+        trial = self.trial()
         found = self._sessions(trial)
         if trial is None or not found:
             return

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from cell.plain import plain
 from cell.trials import Trial
@@ -16,6 +15,7 @@ from cell.trials.sessions import Session, read_sessions
 from hudtui.attaching import Attaching
 from hudtui.copying import CopyingPane
 from hudtui.doc import Doc, line
+from hudtui.drawing import Ground
 from hudtui.driven import DrivenPane
 from hudtui.fleet_rows import clock
 from hudtui.look import Run
@@ -45,9 +45,9 @@ class SessionsView(Attaching):
 
     def compose(self) -> ComposeResult:
         """List and terminal."""
-        with Container(id="sessions-body"):
+        with Ground(id="sessions-body"):
             yield Table[Row](columns, self._cells, lambda row: row.session.path, id="sessions-table")
-            with Container(id="sessions-seat", classes="box"):
+            with Ground(id="sessions-seat", classes="box"):
                 yield CopyingPane(self.hud.engine, fps=self.hud.fps, id="sessions-term")
                 yield Doc(wrapped=True, id="sessions-task")
         yield Tiles(self.hud.engine, fps=self.hud.fps, id="sessions-tiles")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from textual.app import ComposeResult
-from textual.containers import Container
 
 from hudtui.doc import Doc
+from hudtui.drawing import Ground
 from hudtui.job_doc import job_lines
 from hudtui.screens import DocScreen
 from hudtui.verdict_doc import file_lines, verdict_lines
@@ -21,7 +21,7 @@ class VerdictView(HudView):
 
     def compose(self) -> ComposeResult:
         """Document and opened file."""
-        with Container(id="verdict-body"):
+        with Ground(id="verdict-body"):
             yield Doc(id="verdict-doc")
             yield Doc(id="verdict-file", wrapped=False)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from textual.containers import Container
-
 from cell.trials import Trial
 from hudtui.actions import View
 from hudtui.doc import Doc
+from hudtui.drawing import Ground
 from hudtui.table import Table
 from hudtui.terminal import TerminalPane
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 Pane = Table[Any] | Doc | TerminalPane
 
 
-class HudView(Container):
+class HudView(Ground):
     """One of the numbered views. Its actions are the `act_*` methods of the action table."""
 
     name_: View = "fleet"

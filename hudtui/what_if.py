@@ -1,6 +1,7 @@
 """What if the allowlist were another: which recorded denials would pass, which hits no more. Pure.
 
-It knows only hosts that were tried: what a program would have done next, nobody recorded.
+It knows only hosts that were tried: what a program would have done next, nobody recorded. Of an attempt
+that no list decided, because nobody knows who made it or there was no room, it is not known either.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from cell.policy.hosts import canonical
 from cell.trials.egress import Hit
 from hudtui.doc import Line, line
 from hudtui.egress_doc import KNOWS
-from hudtui.egress_rows import phase_runs, rule_words
-
-_BY_LIST = {"allowlist", "no-network"}
+from hudtui.egress_rows import NO_LIST, by_list, phase_runs, rule_words
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ class Outcome:
     denied: dict[str, _Place]
     cut: dict[str, _Place]
     others: dict[str, _Place]
+    unknown: dict[str, _Place]
 
     def count(self, places: dict[str, _Place]) -> int:
         """Return how many hits these places had."""
@@ -70,10 +70,13 @@ class Outcome:
 
 
 def outcome(hits: Iterable[Hit], change: Edit) -> Outcome:
-    """Say what the edit would do to every recorded hit. `others` were denied for another reason."""
+    """Say what the edit would do to every recorded hit. `others` were denied for another reason.
+
+    Of those that are `unknown` no list was asked: whose it would have been, nobody knows.
+    """
     policy = Policy("allowlist", change.more)
     known: dict[tuple[str, int], str] = {}
-    found = Outcome({}, {}, {}, {})
+    found = Outcome({}, {}, {}, {}, {})
     for hit in hits:
         where = (hit.host, hit.port)
         if where not in known:
@@ -82,7 +85,9 @@ def outcome(hits: Iterable[Hit], change: Edit) -> Outcome:
         if hit.allowed:
             if hit.rule in change.less and not rule:
                 _put(found.cut, hit, hit.rule)
-        elif not _by_list(hit):
+        elif hit.rule in NO_LIST:
+            _put(found.unknown, hit, hit.rule)
+        elif not by_list(hit):
             _put(found.others, hit, hit.rule)
         elif rule:
             _put(found.passing, hit, rule)
@@ -105,20 +110,9 @@ def _rule(policy: Policy, hit: Hit) -> str:
     return decision.rule if decision.allowed else ""
 
 
-def _by_list(hit: Hit) -> bool:
-    """Whether the list decided; an address that must not be reached, say, no entry would change."""
-    if hit.rule in _BY_LIST:
-        return True
-    try:
-        entry(hit.rule)
-    except ValueError:
-        return False
-    return True
-
-
 def outcome_lines(found: Outcome, change: Edit) -> list[Line]:
     """Return the document of an outcome."""
-    denials = found.count(found.passing) + found.count(found.denied) + found.count(found.others)
+    denials = sum(map(found.count, (found.passing, found.denied, found.others, found.unknown)))
     lets, cut = found.count(found.passing), found.count(found.cut)
     head = [
         line(
@@ -126,13 +120,14 @@ def outcome_lines(found: Outcome, change: Edit) -> list[Line]:
         )
     ]
     if change.less:
-        head.append(line((f"and would deny {cut:,} that passed", "bold")))
+        head.append(line((f"and would deny {cut:,} that passed, unless another entry names them", "bold")))
     head += [line((wrong, "bad")) for wrong in change.wrong]
     groups = (
         ("would pass", "✓", "ok", found.passing),
         ("would pass no more", "×", "bad", found.cut),
         ("still denied", "×", "bad", found.denied),
         ("denied for another reason", "■", "warn", found.others),
+        ("not known: no list was asked", "?", "warn", found.unknown),
     )
     for title, sign, role, places in groups:
         if not places:

@@ -105,12 +105,20 @@ def learned(run: Any, *, write: bool, as_json: bool) -> None:
             for folder in folders
             if (folder / "cell" / "events.jsonl").exists()
         )
+        declared = {
+            phase.name: (phase.network_mode, phase.allowed_hosts) for phase in (task.agent, task.verifier)
+        }
+        names = {phase: learning.smallest(places) for phase, places in needs.items()}
+        kept = {phase: learning.unasked(places, declared[phase]) for phase, places in needs.items()}
         if as_json:
-            say(json.dumps({"task": task.short_name, "needs": needs}))
+            say(json.dumps({"task": task.short_name, "needs": names, "kept": kept}))
         else:
-            for phase, names in needs.items():
-                say(f"{task.short_name}: [{phase}] needed {', '.join(names) or 'nothing'}")
-        text, shown = learning.change(path / "task.toml", needs)
+            for phase in needs:
+                say(f"{task.short_name}: [{phase}] needed {', '.join(names[phase]) or 'nothing'}")
+                if kept[phase]:
+                    unasked = ", ".join(kept[phase])
+                    say(f"{task.short_name}: [{phase}] keeps what nothing asked for this time: {unasked}")
+        text, shown = learning.change(path / "task.toml", needs, declared)
         if not as_json and shown:
             say(shown.rstrip("\n"))
         if write and shown:

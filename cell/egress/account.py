@@ -53,12 +53,23 @@ class Account:
         )
         self._open = True
 
-    def closed(self, status: int, sent: int, received: int, *, sni: str = "", error: str = "") -> None:
+    def closed(
+        self, status: int, sent: int, received: int, *, sni: str = "", ech: bool = False, error: str = ""
+    ) -> None:
         """Record the end of the attempt that was opened last, if it could be opened."""
         if not self._open:
             return
         self._open = False
         ms = round((time.monotonic() - self._began) * 1000, 3)
         self._context.closed(
-            EgressEnd(hit=self.hit, status=status, sent=sent, received=received, ms=ms, sni=sni, error=error)
+            EgressEnd(
+                hit=self.hit,
+                status=status,
+                sent=sent,
+                received=received,
+                ms=ms,
+                sni=sni,
+                ech=ech,
+                error=error,
+            )
         )

@@ -71,10 +71,10 @@ class Crossings(Generic[C]):
         self.cut("the way out was closed")
         await self._empty.wait()
 
-    def cut(self, why: str, phase: PhaseName | None = None) -> None:
-        """Cut every open connection (of callers in one phase), each recorded with `why`."""
+    def cut(self, why: str, *phases: PhaseName) -> None:
+        """Cut every open connection (of callers in some phases), each recorded with `why`."""
         for one in tuple(self._open):
-            if phase is None or (one.caller is not None and one.caller.phase == phase):
+            if not phases or (one.caller is not None and one.caller.phase in phases):
                 one.cut(why)
 
     def enter(self, one: C) -> None:
@@ -153,7 +153,7 @@ class Crossing(asyncio.Protocol):
 
     def piped(self, pipe: Pipe) -> None:
         """Record how the pipe ended."""
-        self._over(pipe.sent, pipe.received, sni=pipe.sni, error=pipe.error)
+        self._over(pipe.sent, pipe.received, sni=pipe.sni, ech=pipe.ech, error=pipe.error)
 
     def unrecorded(self) -> None:
         """Record what was cut before it could be recorded, if there is something."""
@@ -170,10 +170,12 @@ class Crossing(asyncio.Protocol):
         if not task.cancelled():
             task.result()
 
-    def _over(self, sent: int = 0, received: int = 0, *, sni: str = "", error: str = "") -> None:
+    def _over(
+        self, sent: int = 0, received: int = 0, *, sni: str = "", ech: bool = False, error: str = ""
+    ) -> None:
         self.way.leave(self)
         self.left()
-        self.account.closed(0, sent, received, sni=sni, error=error)
+        self.account.closed(0, sent, received, sni=sni, ech=ech, error=error)
 
 
 class Waiting(asyncio.Protocol):

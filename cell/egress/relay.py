@@ -1,7 +1,8 @@
 """Two connected transports become one pipe: bytes pass unread, each direction ends by itself.
 
 A TLS client inside a tunnel to a named host has to ask for that very host. Its first bytes are held back
-until that is seen; nothing is opened, only the name in the clear is compared.
+until that is seen; nothing is opened, only the name in the clear is compared. In a tunnel to an address the
+name is recorded and no more: who allows an address allows what answers there, whatever it is called.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Pipe:
         hello: Host | None = None,
         port: int = 0,
     ) -> None:
-        self.sni, self.error = "", ""
+        self.sni, self.ech, self.error = "", False, ""
         self._over, self._limits, self._hello, self._port = over, limits, hello, port
         self._loop = asyncio.get_running_loop()
         self.client: End = (Asking if hello is not None else End)(self, client)
@@ -137,7 +138,7 @@ class Pipe:
 
     def admits(self, hello: Hello) -> bool:
         """Say whether the client may go on after these first bytes; it is cut off if not."""
-        self.sni = plain(hello.sni, limit=300)
+        self.sni, self.ech = plain(hello.sni, limit=300), hello.ech
         wanted = self._hello
         if hello.kind == "plain":
             if self._port != 443 or self._limits.plain_on_443:

@@ -136,5 +136,6 @@ class _Caught(Crossing):
 
     def _record(self, decision: Decision, found: Found | None = None, no: NoWay | None = None) -> None:
         allowed, kind = decision.allowed, decision.address_class
+        self.decision = None  # what cannot be written down is not tried again
         attempt = Attempt("TCP", self.host, self.port, "", allowed, decision.rule, decision.reason, kind)
         self.account.opened(attempt, found, no)

@@ -57,6 +57,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     command: str = ""
     error: str = ""
+    ech: bool = False
     open: bool = True
 
     @property
@@ -148,6 +149,7 @@ class EgressLog:
             ms=event.ms,
             sni=plain(event.sni, limit=300) or begun.sni,
             error=plain(event.error, limit=300),
+            ech=event.ech,
             open=False,
         )
         return True

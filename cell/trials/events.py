@@ -122,7 +122,8 @@ def describe(event: events.AnyEvent) -> tuple[str, str] | None:
         case events.Paused():
             return "pause", "the agent waits" if event.paused else "the agent goes on"
         case events.Egress() if not event.allowed:
-            return "deny", f"{plain(event.host, limit=60)}:{event.port} {plain(event.reason, limit=80)}"
+            place = f"{plain(event.host, limit=60)}:{event.port}" if event.port else "any host"
+            return "deny", f"{place} {plain(event.reason, limit=80)}"
         case events.GateCall() if not event.allowed:
             return (
                 "refused",

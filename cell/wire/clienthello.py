@@ -1,8 +1,8 @@
 """The server name in the first bytes of a TLS connection (RFC 8446, 6066), read without opening it.
 
 What is not TLS is said to be so; what begins as TLS and is not a well-formed ClientHello is `broken`. An
-encrypted client hello is marked, no more: browsers send a made-up one each time, so its presence says
-nothing, and the name outside of it is compared like any other.
+encrypted client hello is marked, no more: browsers send a made-up one each time that nobody can tell from
+a true one, so its presence says nothing, and the name outside of it is compared like any other.
 """
 
 from __future__ import annotations

@@ -113,6 +113,7 @@ ROWS: dict[int, str] = {
     114: "a connection from inside the sandbox with uid 0",
     116: "the holder or the serving process killed, the record's disk filled, while it gets out",
     117: "bubblewrap missing or old, no user namespaces, /proc masked",
+    125: "attempts without end, to fill the operator's disk with their records",
 }
 
 OPEN: dict[int, str] = {

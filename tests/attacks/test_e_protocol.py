@@ -274,6 +274,7 @@ def test_080_n5_what_tls_asks_for_is_what_was_connected_to(cell: LiveCell, inter
             (record,) = audit.all(way=way)
             assert record["allowed"], "the place was allowed"
             (end,) = audit.ends(record)
+            assert end["ech"] == (data in (with_ech(own), with_ech(other)))
             if passing:
                 assert heard[before:] == [data] and end["error"] == ""
             else:
@@ -283,6 +284,22 @@ def test_080_n5_what_tls_asks_for_is_what_was_connected_to(cell: LiveCell, inter
                 assert end["sni"] == "evil.net" and "TLS asks for evil.net" in end["error"]
     # on the port of TLS, what is none goes by the policy
     passes(cell, internet, connecting("example.com:443"), direct("example.com", 443))
+
+
+def test_080_n4_an_address_is_whoever_answers_there_and_the_name_is_recorded(
+    worlds: Worlds, internet: Internet
+) -> None:
+    cell = worlds("allowlist", "203.0.113.7", "198.51.100.0/24")
+    port = internet.far.serve(lambda link: link.sendall(b"heard" if link.recv(65536) else b""))
+    text = hello("evil.net").decode("latin-1")
+    for address in ("203.0.113.7", "198.51.100.9"):
+        for talk in (connecting(f"{address}:{port}", text), direct(address, port, text)):
+            audit = Audit(cell)
+            (told,) = conversed(cell, talk)
+            assert "heard" in told["got"], told
+            (record,) = audit.all()
+            (end,) = audit.ends(record)
+            assert (record["host"], end["sni"], end["error"]) == (address, "evil.net", "")
 
 
 def test_082_n5_each_direction_ends_by_itself(cell: LiveCell, internet: Internet) -> None:

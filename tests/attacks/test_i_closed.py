@@ -118,3 +118,93 @@ def test_116_what_cannot_be_recorded_does_not_leave(internet: Internet, small_di
     assert left < 2000
     assert not cell.left()
     cell.kill()
+
+
+# a tunnel that stays, then attempts by every way, some over one connection, until nobody answers any more
+FLOOD = """
+import json, socket, sys
+tunnel = socket.create_connection(("127.0.0.1", 3128), 5)
+try:
+    tunnel.sendall(b"CONNECT example.com:PORT HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+    tunnel.recv(1000)
+except OSError:
+    pass
+get = "GET %s/flood HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n"
+answered, unheard = 0, {"proxy": 0, "many": 0, "direct": 0, "denied": 0}
+ways = {
+    "proxy": (("127.0.0.1", 3128), [get % "http://example.com"]),
+    "many": (("127.0.0.1", 3128), [get % "http://evil.net"] * 5),
+    "direct": (("example.com", 80), [get % ""]),
+    "denied": (("evil.net", 80), [get % ""]),
+}
+for number in range(3000):
+    way = list(ways)[number % 4]
+    to, requests = ways[way]
+    got = 0
+    try:
+        with socket.create_connection(to, 5) as one:
+            one.settimeout(5)
+            for request in requests:
+                one.sendall(request.encode())
+                got += bool(one.recv(1000))
+    except TimeoutError:
+        sys.exit("it hung")
+    except OSError:
+        pass
+    answered += got
+    unheard[way] += not got
+    if min(unheard["proxy"], unheard["many"], unheard["direct"]) >= 20:
+        break
+tunnel.settimeout(5)
+try:
+    last = tunnel.recv(1000).decode()
+except OSError as error:
+    last = type(error).__name__
+print(json.dumps({"answered": answered, "unheard": unheard, "tunnel": last, "tried": number + 1}))
+"""
+MOST = 100_000
+CUT = ("", "ConnectionResetError")
+
+
+def test_125_n10_the_record_of_attempts_has_an_end_and_the_ways_end_with_it(
+    internet: Internet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = internet.far.serve(lambda link: link.recv(1))  # type: ignore[func-returns-value]
+    cell = internet.cell(
+        tmp_path / "trial",
+        agent_phase=spec("allowlist", "example.com"),
+        verifier_phase=spec("allowlist", "example.com"),
+        egress_bytes=MOST,
+    )
+    journal = cell.trial / "cell/events.jsonl"
+    came = len(internet.far.came)
+    told = json.loads(cell.ssh("python3 -", input=FLOOD.replace("PORT", str(port))).stdout)
+    assert told["answered"] > 20, "control: it got out, and was answered"
+    assert min(told["unheard"].values()) >= 20, told
+    assert told["tunnel"] in CUT, "what was open is cut"
+    full = len(internet.far.came)
+    hits = [one for one in cell.events("egress") if one["way"] != "name"]
+    assert full - came <= sum(one["allowed"] for one in hits), "whoever left is in the record"
+    (last,) = [one for one in hits if one["rule"] == "record limit"]
+    assert hits[-1] == last and not last["allowed"] and "is full" in last["reason"]
+    size = journal.stat().st_size
+    assert MOST < size < 2 * MOST
+    # more of it, and nothing grows
+    again = json.loads(cell.ssh("python3 -", input=FLOOD.replace("PORT", str(port))).stdout)
+    assert again["answered"] == 0 and again["tunnel"] in CUT
+    assert len(internet.far.came) == full
+    assert journal.stat().st_size < size + 3000, "two sessions, and no attempt"
+    # what the agent used up is not the verifier's
+    cell.inside("echo 'import time; time.sleep(600)' > /x.py; nohup python3 /x.py >/dev/null 2>&1 &")
+    grading = cell.grade(
+        "#!/bin/sh\ncurl -sf http://example.com/ && curl -sf --noproxy '*' http://example.com/ "
+        "&& echo 1 > /logs/verifier/reward.txt\n"
+    )
+    assert grading["rewards"] == {"reward": 1.0}, grading["output"]
+    assert len(internet.far.came) == full + 2
+    assert cell.stop() == 0
+    (end,) = [one for one in cell.events("egress-end") if one["hit"] == last["hit"]]
+    refused = int(end["error"].split(" ")[0].replace(",", ""))
+    assert refused >= sum(told["unheard"].values()) + again["tried"] - 2 * told["unheard"]["denied"], end
+    assert "Traceback" not in capfd.readouterr().err, "nor are complaints written without end"
+    assert not cell.left()

@@ -61,14 +61,17 @@ def test_learning_opens_everything_and_writes_the_smallest_list(tmp_path: Path, 
     more = [*pins("a.example", "b.example"), "--learn", "--jobs-dir", jobs]
     told = run("run", folder, "-a", agent, *more)
     assert "[agent] needed a.example, b.example" in told.stdout and "[verifier] needed nothing" in told.stdout
+    assert "[agent] keeps what nothing asked for this time: pkg.example" in told.stdout
     assert (folder / "task.toml").read_text() == LIST
     (trial,) = trials_in(jobs)
     assert trial.verdict is not None
     assert any("was public, not allowlist" in note for note in trial.verdict.notes)
     run("run", folder, "-a", agent, *more, "--write")
     written = tomllib.loads((folder / "task.toml").read_text())
-    assert written["agent"]["allowed_hosts"] == ["a.example", "b.example"]
-    assert written["verifier"] == {"network_mode": "no-network"}
+    assert written["agent"]["allowed_hosts"] == ["pkg.example", "a.example", "b.example"]
+    assert written["environment"]["allowed_hosts"] == ["pkg.example"] and "verifier" not in written
+    again = run("run", folder, "-a", agent, *more)
+    assert "[agent] needed a.example, b.example" in again.stdout and "@@" not in again.stdout
     for wrong in (["--write"], ["--learn", "--network", "public"]):
         assert run("run", folder, *wrong).returncode == 2
 

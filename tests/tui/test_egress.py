@@ -203,8 +203,28 @@ def test_the_document_tells_the_operator_what_the_client_never_learns() -> None:
     assert "A allow" in text
     good = "\n".join(one.text for one in hit_lines(hit(allowed=True, sni="other.example")))
     assert "is not the host that was asked for" in good
-    assert "still open" in good
+    assert "still open" in good and "encrypted" not in good
     assert "A allow" not in good
+    assert "is not the host" not in "\n".join(
+        one.text for one in hit_lines(hit(allowed=True, sni="A.example."))
+    )
+    for address in ("203.0.113.9", "2001:db8::9"):
+        told = "\n".join(
+            one.text for one in hit_lines(hit(host=address, allowed=True, sni="b.example", ech=True))
+        )
+        assert "an address was asked for" in told and "is not the host" not in told
+        assert "another name may be encrypted" in told
+
+
+def test_an_entry_more_is_not_promised_to_change_what_no_list_decided() -> None:
+    rules = ("owner", "limit", "record limit", "malformed", "address: private")
+    for rule in rules:
+        text = "\n".join(one.text for one in hit_lines(hit(rule=rule), [hit(rule=rule)]))
+        assert "would let" not in text
+        assert ("A allow" in text) == (rule in ("malformed", "address: private"))
+    mine = hit(rule="allowlist")
+    text = "\n".join(one.text for one in hit_lines(mine, [mine, *(hit(rule=rule) for rule in rules)]))
+    assert "would let 1 of 6 recorded denials through" in text and "A allow" in text
 
 
 def test_a_time_that_is_none_is_no_crash() -> None:

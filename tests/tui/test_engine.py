@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
@@ -248,3 +250,27 @@ def test_tags_hide_no_text() -> None:
     )
     assert "\U000e007f" in text, "the control: a flag of a region"
     engine.close()
+
+
+_PIECES = st.one_of(
+    st.text(st.characters(codec="utf-8"), max_size=8),
+    st.sampled_from(
+        ["漢", "e\u0301", "👩‍💻", "🏴", "\r\n", "\x1b[2K", "\x1b[44m\x1b[K", "\x1b[0m", "\x1b[1;31m", "─"]
+    ),
+    st.builds("\x1b[{};{}m".format, st.integers(0, 9), st.integers(30, 47)),
+    st.builds("\x1b[38;5;{}m".format, st.integers(0, 255)),
+    st.builds("\x1b[{};{}H".format, st.integers(1, ROWS), st.integers(1, COLS)),
+)
+
+
+@given(st.lists(_PIECES, max_size=30))
+def test_a_row_read_at_once_is_what_its_cells_are(pieces: list[str]) -> None:
+    made, slow = GhosttyEngine(COLS, ROWS), GhosttyEngine(COLS, ROWS)
+    slow._read.read = slow._read.by_cell  # type: ignore[method-assign]
+    try:
+        for each in (made, slow):
+            each.feed("".join(pieces).encode("utf-8", "surrogatepass"))
+        assert made.dirty() == slow.dirty()
+    finally:
+        made.close()
+        slow.close()

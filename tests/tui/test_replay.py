@@ -19,7 +19,7 @@ from hudtui.timeline import place, rows, words
 from hudtui.view_egress import EgressView
 from hudtui.view_identity import IdentityView
 from hudtui.view_replay import ReplayView
-from hudtui.what_if import edit, outcome
+from hudtui.what_if import edit, outcome, outcome_lines
 from screenshots.invented import NOW, Cast, this_process, trial
 
 from .conftest import Open
@@ -61,14 +61,30 @@ def running(tmp_path: Path, *output: tuple[float, str], exit: int | None = None)
     )
 
 
-async def test_without_a_cell_in_scope_it_says_how_to_choose_one(jobs: Path, cockpit: Open) -> None:
+async def test_without_a_cell_in_scope_it_is_the_one_chosen_on_fleet(jobs: Path, cockpit: Open) -> None:
     async with cockpit(jobs) as hud:
+        for _ in range(3):
+            chosen = hud.app.fleet.trial()
+            assert chosen is not None
+            await hud.press("7")
+            assert hud.app.scope is None
+            assert f"{chosen.id} {chosen.task}" in hud.screen
+            await hud.press("1", "j")
+
+
+async def test_without_any_cell_it_says_how_to_choose_one(tmp_path: Path, cockpit: Open) -> None:
+    async with cockpit(tmp_path) as hud:
         await hud.press("7")
         assert "Replay is about one cell" in hud.screen
         for key in ("space", "left", "right", "n", "N", "g", "G", "comma", "full_stop", "enter", "z", "tab"):
             await hud.press(key)
-        await hud.press("1", "enter", "7")
-        assert "of 04:08" in hud.screen, "a session that runs is as long as it has run"
+        assert "Replay is about one cell" in hud.screen
+
+
+async def test_a_session_that_runs_is_as_long_as_it_has_run(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        await hud.press("enter", "7")
+        assert "of 04:08" in hud.screen
 
 
 async def test_harbors_trials_say_which_record_is_missing(cockpit: Open) -> None:
@@ -298,11 +314,19 @@ def test_only_what_the_list_decided_is_decided_again() -> None:
         hit(host="c.example", rule="c.example", allowed=True),
         hit(host="x.b.example", rule="x.b.example", allowed=True),
         hit(host="bad host", rule="allowlist"),
+        hit(host="y.b.example", rule="owner"),
+        hit(host="z.b.example", rule="limit"),
+        hit(host="any host", port=0, rule="record limit"),
+        hit(host="", rule="malformed"),
     ]
     found = outcome(hits, edit("*.b.example -c.example -x.b.example"))
     assert sorted(found.passing) == ["a.b.example:443", "a.b.example:80"]
     assert sorted(found.denied) == ["b.example:443", "bad host:443"]
-    assert list(found.others) == ["a.b.example:443"]
+    assert list(found.others) == ["a.b.example:443", ":443"]
+    assert list(found.unknown) == ["y.b.example:443", "z.b.example:443", "any host"]
+    said = "\n".join(one.text for one in outcome_lines(found, edit("*.b.example")))
+    assert "would let 2 of 9 recorded denials through" in said
+    assert "not known: no list was asked · 3" in said
     assert list(found.cut) == ["c.example:443"], "what another entry covers still passes"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hudtui.tiles import LARGE, SMALL
+from hudtui.tiles import KEYS_FIRST, LARGE, SMALL, STALE, due
 from screenshots.invented import Cast, this_process, trial
 
 from .conftest import Open
@@ -17,6 +17,11 @@ def many(jobs: Path, count: int = 12) -> None:
         Cast(None, [(0.1, f"terminal {n}\r\n")], 0 if n % 3 == 0 else None) for n in range(1, count + 1)
     ]
     trial(jobs / "job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=sessions)
+
+
+def more(recording: Path) -> None:
+    with recording.open("a") as file:
+        file.write('[1.0, "o", "more"]\n')
 
 
 async def test_four_in_a_square_and_thumbnails_of_the_rest(tmp_path: Path, cockpit: Open) -> None:
@@ -47,6 +52,45 @@ async def test_a_narrow_screen_has_one_column(tmp_path: Path, cockpit: Open) -> 
         assert {pane.size.width for pane in shown} == {76}
         await hud.press("T")
         assert hud.app.sessions.term.session is not None
+
+
+async def test_one_tile_at_a_time_is_brought_up_to_date(tmp_path: Path, cockpit: Open) -> None:
+    many(tmp_path / "jobs")
+    async with cockpit(tmp_path / "jobs", size=(150, 50)) as hud:
+        await hud.press("w", "T")
+        tiles = hud.app.sessions.tiles
+        while tiles.turn_next() is not None:
+            tiles._rest = 0.0
+        for pane in (*tiles.large, *tiles.small):
+            assert pane.session is not None
+            more(Path(pane.session.path))
+        turned = []
+        for _ in range(8 * (LARGE + SMALL)):
+            tiles._rest = 0.0
+            pane = tiles.turn_next()
+            turned += [pane] if pane is not None else []
+        assert len(turned) == LARGE + SMALL and set(turned) == {*tiles.large, *tiles.small}
+
+
+@pytest.mark.parametrize(
+    ("now", "rest", "typed", "worked", "drawn"),
+    [
+        (10.0, 0.0, 0.0, 9.99, True),
+        (10.0, 10.1, 0.0, 0.0, False),
+        (10.0, 0.0, 10.0 - KEYS_FIRST / 2, 9.99, False),
+        (10.0, 0.0, 10.0 - KEYS_FIRST, 9.99, True),
+        (10.0, 0.0, 10.0, 10.0 - STALE, True),
+    ],
+    ids=[
+        "it is time",
+        "it rests",
+        "a key comes first",
+        "the key is answered",
+        "who types still sees it move",
+    ],
+)
+def test_keys_come_first(now: float, rest: float, typed: float, worked: float, *, drawn: bool) -> None:
+    assert due(now, rest=rest, typed=typed, worked=worked) == drawn
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")

@@ -26,6 +26,13 @@ def hit(host: str, *, allowed: bool = True, phase: Any = "agent", way: Any = "pr
     return Egress(hit=1, phase=phase, way=way, method="CONNECT", host=host, port=443, allowed=allowed)
 
 
+def places(*hosts: str) -> tuple[tuple[str, int], ...]:
+    return tuple((host, 443) for host in hosts)
+
+
+PUBLIC: dict[str, tuple[str, tuple[str, ...]]] = {"agent": ("public", ()), "verifier": ("public", ())}
+
+
 def test_what_a_phase_needed_is_what_was_let_through() -> None:
     happened = [
         hit("b.example"),
@@ -37,16 +44,19 @@ def test_what_a_phase_needed_is_what_was_let_through() -> None:
         hit("v.example", phase="verifier"),
         Fault(where="x", message="y"),
     ]
-    assert learning.needed(happened) == {"agent": ("a.example", "b.example"), "verifier": ("v.example",)}
+    needs = learning.needed(happened)
+    assert needs == {"agent": places("a.example", "b.example"), "verifier": places("v.example")}
+    assert learning.smallest((*needs["agent"], ("a.example", 80))) == ("a.example", "b.example")
 
 
 def test_several_rollouts_are_added_up() -> None:
     one, two = learning.needed([hit("a.example")]), learning.needed([hit("b.example")])
-    assert learning.merged([one, two]) == {"agent": ("a.example", "b.example"), "verifier": ()}
+    assert learning.merged([one, two]) == {"agent": places("a.example", "b.example"), "verifier": ()}
 
 
 def test_a_task_is_rewritten_and_all_else_stays() -> None:
-    text = learning.rewritten(TASK, {"agent": ("a.example", "b.example"), "verifier": ()})
+    needs = {"agent": places("a.example", "b.example"), "verifier": ()}
+    text = learning.rewritten(TASK, needs, PUBLIC)
     assert text.startswith("# a task of ours\n") and "[agent]  # who works\ntimeout_sec = 60.0\n" in text
     document = tomllib.loads(text)
     assert document["agent"]["allowed_hosts"] == ["a.example", "b.example"]
@@ -54,12 +64,57 @@ def test_a_task_is_rewritten_and_all_else_stays() -> None:
     for name in document["agent"]["allowed_hosts"]:
         assert policy.entry(name).text == name
     # what is written says what it says already
-    assert learning.rewritten(text, {"agent": ("a.example", "b.example"), "verifier": ()}) == text
+    now = {"agent": ("allowlist", ("a.example", "b.example")), "verifier": ("no-network", ())}
+    assert learning.rewritten(text, needs, now) == text
 
 
-def test_a_phase_that_needs_nothing_any_more_loses_its_list() -> None:
-    text = learning.rewritten(TASK, {"agent": ("a.example",)})
-    assert "allowed_hosts" not in learning.rewritten(text, {"agent": ()})
+LISTED = """[agent]
+network_mode = "allowlist"
+allowed_hosts = [
+    "*.mirror.example",  # for the packages
+    "once.example",
+    "api.example:443",
+]
+"""
+
+
+def test_a_list_keeps_its_entries_and_gets_what_none_of_them_names() -> None:
+    declared = {"agent": ("allowlist", ("*.mirror.example", "once.example", "api.example:443"))}
+    tried = {
+        "agent": (("a.mirror.example", 443), ("api.example", 80), ("api.example", 443), ("new.example", 443))
+    }
+    text = learning.rewritten(LISTED, tried, declared)
+    assert tomllib.loads(text)["agent"]["allowed_hosts"] == [
+        *declared["agent"][1],
+        "api.example:80",
+        "new.example",
+    ]
+    assert '"*.mirror.example",  # for the packages\n' in text
+    assert learning.unasked(tried["agent"], declared["agent"]) == ("once.example",)
+    # nothing new is no change, and so is nothing at all
+    for places_tried in ((("a.mirror.example", 443),), ()):
+        assert learning.rewritten(LISTED, {"agent": places_tried}, declared) == LISTED
+
+
+def test_a_list_that_is_inherited_is_kept_too() -> None:
+    declared = {"agent": ("allowlist", ("x.example",)), "verifier": ("allowlist", ("x.example",))}
+    needs = {"agent": places("a.example"), "verifier": places("x.example")}
+    document = tomllib.loads(learning.rewritten(TASK, needs, declared))
+    assert document["agent"]["allowed_hosts"] == ["x.example", "a.example"]
+    assert "verifier" not in document, "what it inherits is enough"
+
+
+@pytest.mark.parametrize(
+    ("mode", "tried", "wanted"),
+    [
+        ("no-network", (), None),
+        ("no-network", (("a.example", 443),), ("a.example",)),
+        ("public", (), ()),
+        ("public", (("2001:db8::9", 443), ("2001:db8::9", 80)), ("2001:db8::9",)),
+    ],
+)
+def test_without_a_list_it_is_the_smallest(mode: str, tried: Any, wanted: Any) -> None:
+    assert learning.wanted(tried, (mode, ())) == wanted
 
 
 @pytest.mark.parametrize("text", ["[agent", "agent = 3", "\x00"])
@@ -67,13 +122,14 @@ def test_what_cannot_be_changed_names_the_file(tmp_path: Path, text: str) -> Non
     file = tmp_path / "task.toml"
     file.write_text(text)
     with pytest.raises(TaskError, match=r"task\.toml: cannot be changed"):
-        learning.change(file, {"agent": ("a.example",)})
+        learning.change(file, {"agent": places("a.example")}, PUBLIC)
 
 
 def test_the_change_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "task.toml"
     file.write_text(TASK)
-    after, shown = learning.change(file, {"agent": ("a.example",)})
+    after, shown = learning.change(file, {"agent": places("a.example")}, PUBLIC)
     assert '+network_mode = "allowlist"' in shown and file.read_text() == TASK
     file.write_text(after)
-    assert learning.change(file, {"agent": ("a.example",)})[1] == ""
+    now = {"agent": ("allowlist", ("a.example",))}
+    assert learning.change(file, {"agent": places("a.example")}, now)[1] == ""

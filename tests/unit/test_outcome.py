@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cell import outcome
-from cell.events import Fault, PhaseChanged
+from cell.events import Egress, Fault, PhaseChanged
 from cell.journal import Journal
 from cell.records import Verdict
 from cell.task import Task, load
@@ -101,3 +101,28 @@ def test_by_the_kernels_word_a_reward_does_not_count(tmp_path: Path, task: Task)
 
 def test_every_declared_limit_is_told_of(task: Task) -> None:
     assert [limit.name for limit in outcome.declared_limits(task)][-1] == "pids"
+
+
+@pytest.mark.parametrize(("phase", "suspect"), [("agent", False), ("verifier", True)])
+def test_a_record_that_was_full_reaches_the_verdict(
+    tmp_path: Path, task: Task, phase: str, suspect: bool
+) -> None:
+    (tmp_path / "cell").mkdir()
+    with Journal(tmp_path / "cell" / "events.jsonl") as journal:
+        journal.append(
+            Egress(
+                hit=9,
+                phase=phase,  # type: ignore[arg-type]
+                way="proxy",
+                method="",
+                host="any host",
+                port=0,
+                allowed=False,
+                rule="record limit",
+                reason="denied: the record is full",
+            )
+        )
+    found = verdict(tmp_path, task, rewards={"reward": 0.0})
+    assert found.suspect == suspect
+    assert any("was refused any host: denied: the record is full" in note for note in found.notes)
+    assert any("record is full" in one.text for cause in found.causes for one in cause.evidence)
