@@ -151,13 +151,12 @@ def granted(cell: LiveCell, *words: str) -> str:
 
 def told(colleague: Shell, text: str) -> str:
     """Paste the text, and return the command that it tells the colleague."""
-    colleague.paste(text)
-    # its last line is an echo: what is shown after it is the command, on a line of its own
-    colleague.sees(b'echo "ssh ')
-    colleague.sees(b"\r\n")
-    found = re.search(rb"(?:^|\n|\r)(ssh -[^\r\n]+)\r\n", colleague.sees(b"colleague> "))
-    assert found, "the last line says what to do"
-    return found[1].decode()
+    shown = colleague.paste(text).paste("echo pasted-$((1+1))\n").sees(b"pasted-2")
+    # what was pasted is shown as well, after a prompt; what it tells is on a line of its own
+    found = re.findall(rb"(?:^|[\r\n])(ssh -[^\r\n]*ssh_config [^\r\n]*)\r", shown)
+    assert found, (shown, "the last line says what to do")
+    colleague.sees(b"colleague> ")
+    return bytes(found[-1]).decode()
 
 
 def test_g3_a_viewers_text_pasted_as_it_is_leads_to_the_terminal_over_ssh(
