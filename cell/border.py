@@ -120,7 +120,11 @@ class Border:
         if self._owners.gave_up and phase not in self._wondered:
             self._wondered.add(phase)
             said = "there are too many processes to tell whose connection it is: refused"
-            self._record(Fault(where="network", message=said))
+            self.broke(said)
+
+    def broke(self, what: str) -> None:
+        """Note that the network is not as it should be."""
+        self._record(Fault(where="network", message=what))
 
     def only_verifier(self) -> Border:
         """Return the same border, where nobody but the verifier's processes is admitted."""
@@ -135,9 +139,11 @@ class Border:
         over = phase not in ("starting", "agent")
         return decision if decision.allowed or not over else _OVER
 
-    def asked(self, name: str, kind: str, client: tuple[str, int], *, datagram: bool, code: int) -> None:
+    def asked(  # noqa: PLR0917 - the name server's own words, after where it stands
+        self, server: str, name: str, kind: str, client: tuple[str, int], datagram: bool, code: int
+    ) -> None:
         """Write down that a name was asked for inside; nobody outside was."""
-        ends = client, ("127.0.0.1", 53)
+        ends = client, (server, 53)
         owner = (self._owners.of_datagram if datagram else self._owners.of_ends)(*ends)
         pid, command = (owner.pid, owner.command) if owner else (0, "")
         known = code == 0
