@@ -156,6 +156,7 @@ def _like_docker() -> None:
     for path, value in (
         (b"/proc/sys/net/ipv4/ip_unprivileged_port_start", b"0"),
         (b"/proc/sys/net/ipv4/ping_group_range", b"0 65535"),
+        (b"/proc/sys/net/ipv4/ping_group_range", b"0 2147483647"),  # where so many are mapped
     ):
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)

@@ -56,6 +56,7 @@ def harden(mounts: list[bytes], devices: list[int]) -> None:
     """
     for nodes in devices:  # one, or none where none can be made
         own_devices(nodes)
+    share_memory()
     for target in mounts:
         mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_NODEV)
     for target in READ_ONLY:
@@ -94,6 +95,22 @@ def own_devices(devices: int) -> None:
         check(libc.umount2(target, MNT_DETACH), "umount")
         mount(place + b"/" + name, target, None, MS_BIND)
     check(libc.umount2(place, MNT_DETACH), "umount")
+
+
+def share_memory() -> None:
+    """Mount what programs of every user share memory and messages by; bubblewrap leaves a folder of root's.
+
+    Its link to the kernel's memory goes where there is none, as in a container.
+    """
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    mount(b"shm", b"/dev/shm", b"tmpfs", flags, b"mode=1777,size=65536k")
+    os.mkdir(b"/dev/mqueue", 0o755)
+    try:
+        mount(b"mqueue", b"/dev/mqueue", b"mqueue", flags)
+    except OSError:
+        os.rmdir(b"/dev/mqueue")  # a kernel without message queues
+    if os.path.islink(b"/dev/core") and not os.path.exists(b"/proc/kcore"):
+        os.unlink(b"/dev/core")
 
 
 def build_view(entries: list[tuple[bytes, int]], over: list[tuple[bytes, bytes]]) -> None:

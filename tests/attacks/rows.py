@@ -32,6 +32,7 @@ ROWS: dict[int, str] = {
     22: "what /proc/N tells of a launcher while it joins",
     23: "environment and command line of other sessions",
     24: "mountinfo and statmount",
+    26: "all that is seen of a world, beside a plain container of the same image",
     27: "/tests and /logs/verifier in the agent phase",
     28: "a symbolic link at a folder of logs",
     29: "a path component swapped while the harness collects",
@@ -116,6 +117,4 @@ ROWS: dict[int, str] = {
     125: "attempts without end, to fill the operator's disk with their records",
 }
 
-OPEN: dict[int, str] = {
-    26: "waits for the comparison with a plain container",
-}
+OPEN: dict[int, str] = {}
