@@ -22,7 +22,7 @@ from functools import partial
 from . import argv
 from .border import Border, Role
 from .child import Child
-from .egress.context import Limits
+from .egress.context import Limits, room
 from .egress.dial import Dialer, Found
 from .egress.names import NameServer
 from .egress.owner import Owners
@@ -131,7 +131,8 @@ class Ways:
             resolver="nameserver 127.0.0.1" if facts["transparent"] else "",
             refused=tuple(facts["refused"]),
         )
-        limits = Limits(plain_on_443=not tls_only)
+        # each role has the proxy and the transparent way
+        limits = Limits(connections=room(4 + len(peers)), plain_on_443=not tls_only)
         return cls(ends, sockets, placed, Pinned(pins or {}), limits, sandbox=sandbox)
 
     def environment(self, role: Role) -> dict[str, str]:
@@ -172,7 +173,7 @@ class Ways:
         elif "way" in self._sockets:
             await self._agent.serve(self._sockets.pop("way"))
         for number, (peer, _) in enumerate(self.peers):
-            way = PeerWay(border, peer.name, peer.port, (peer.host, peer.target))
+            way = PeerWay(border, peer.name, peer.port, (peer.host, peer.target), self._limits)
             await way.serve(self._sockets.pop(f"peer:{number}"))
             self._to_peers.append(way)
 
