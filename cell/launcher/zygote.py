@@ -191,7 +191,7 @@ class Zygote(Holder):
             if request["probe"]:
                 if tty:
                     write_raw(1)
-                write_all(1, packed(look()))
+                write_all(1, packed(look(environment)))
                 os._exit(0)
             stage = b"exec"
             for command in commands:
