@@ -19,10 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench import cockpit, egress
+from bench.living import memory, own, spec
 from cell import control, kernel, placing
 from cell.launching import Launcher
 from cell.sandbox import Plan, Who, hold
-from cell.serve import RUNTIME, SYSTEM_CACHE, PhaseSpec, Spec
+from cell.serve import RUNTIME, SYSTEM_CACHE
 from cell.substrate import root as roots
 
 ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -84,32 +85,6 @@ async def launcher(folder: Path) -> float:
     roots.release(root)
     os.close(null)
     return median(times)
-
-
-def spec(trial: Path, cell: str) -> Spec:
-    phase = PhaseSpec(user="root", key="bench", network_declared="no-network", network_used="no-network")
-    return Spec(
-        cell=cell,
-        task="bench",
-        task_path="bench",
-        trial=str(trial),
-        agent="bench",
-        image_root=None,
-        image_env=(),
-        env=(),
-        workdir="/",
-        agent_phase=phase,
-        verifier_phase=phase,
-        runner=kernel.process(os.getpid()),
-    )
-
-
-def memory(pid: int) -> float:
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def raw_pty() -> float:
@@ -193,14 +168,11 @@ async def served(folder: Path) -> None:
         "≥ 30 MB/s",
     )
     _, idle = cells[1]
-    children = [
-        int(pid) for pid in Path(f"/proc/{idle.pid}/task/{idle.pid}/children").read_text("ascii").split()
-    ]
-    parts = [memory(idle.pid), *(memory(pid) for pid in children)]
+    whole, serve = memory(idle.pid), own(idle.pid)
     row(
         "memory of an idle cell (PSS)",
-        f"{sum(parts):.0f} MB",
-        f"serve {parts[0]:.0f}, launcher {sum(parts[1:]):.0f}",
+        f"{whole:.0f} MB",
+        f"serve {serve:.0f}, launcher {whole - serve:.0f}",
     )
     connection.abort()
     await link.close()

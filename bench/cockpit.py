@@ -28,9 +28,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
-from bench.egress import memory
-from cell import control, kernel, placing
-from cell.serve import RUNTIME, PhaseSpec, Spec
+from bench.living import living, memory, spec
+from cell import control, kernel
+from cell.serve import RUNTIME
 
 TOP = Path(__file__).resolve().parent.parent
 DEMO = TOP / "hudtui/data/demo"
@@ -129,37 +129,6 @@ def seat(config: str, cols: int, rows: int, command: str) -> int:
 
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-@asynccontextmanager
-async def living(trial: Path) -> AsyncIterator[str]:
-    """Yield the name of a cell in its agent phase."""
-    trial.mkdir(parents=True)
-    name = f"bench{secrets.token_hex(3)}"
-    shut = PhaseSpec(user="root", key="bench", network_declared="no-network", network_used="no-network")
-    spec = Spec(
-        cell=name,
-        task="bench",
-        task_path="bench",
-        trial=str(trial),
-        agent="bench",
-        image_root=None,
-        image_env=(),
-        env=(),
-        workdir="/",
-        agent_phase=shut,
-        verifier_phase=shut,
-        runner=kernel.process(os.getpid()),
-    )
-    process = await placing.start(spec, trial)
-    try:
-        link = await control.Link.open(RUNTIME / name, "runner")
-        await link.call("begin")
-        yield name
-        await link.close()
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 @asynccontextmanager
@@ -296,6 +265,7 @@ async def rows() -> list[Row]:
     found: list[Row] = []
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-cockpit-")))
+        mark = f"bench{secrets.token_hex(3)}"
         many, mixed = folder / "many", folder / "mixed"
         finished(many, MANY)
         finished(mixed, FINISHED)
@@ -311,15 +281,15 @@ async def rows() -> list[Row]:
             )
         )
         trial = folder / "keys/bench__typing"
-        async with living(trial) as cell, agent(trial, ECHO, 100, 30):
+        async with living(spec(trial, f"{mark}k")), agent(trial, ECHO, 100, 30):
             times = await asyncio.to_thread(keys, trial)
-            floor = await alone(cell)
+            floor = await alone(f"{mark}k")
         said = f"{median(times):.1f}, p95 {p95(times):.1f} ms"
         beside = f"asyncssh alone {median(floor):.1f}, p95 {p95(floor):.1f} ms"
         found.append(("cockpit: a key in an attached terminal", said, beside, "p95 ≤ 15 ms"))
         for number in range(LIVE):
             trial = mixed / "live" / f"bench__flood{number}"
-            await stack.enter_async_context(living(trial))
+            await stack.enter_async_context(living(spec(trial, f"{mark}f{number}")))
             await stack.enter_async_context(agent(trial, FLOOD, 200, 60))
         size, share, times = await asyncio.to_thread(flooded, mixed)
         beside = f"{LIVE} terminals of 200×60, 1 MB/s each"

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cell import control, kernel, placing
+from bench.living import living, memory, spec
+from cell import control, kernel
 from cell.launcher import ends
-from cell.serve import RUNTIME, PhaseSpec, Spec
+from cell.serve import RUNTIME, PhaseSpec
 
 LOAD = Path(__file__).with_name("load.py")
 # The same Python for all: the one that a cell on the system's root has.
@@ -112,25 +113,9 @@ class Side:
         return statistics.median(self.found[what])
 
 
-def memory(pid: int) -> float:
-    """Return the PSS of a process and of all below it, in MB."""
-    pids = [pid]
-    for one in pids:
-        with suppress(OSError):
-            pids += map(int, Path(f"/proc/{one}/task/{one}/children").read_text("ascii").split())
-    size = 0
-    for one in pids:
-        with suppress(OSError):
-            lines = Path(f"/proc/{one}/smaps_rollup").read_text("ascii").splitlines()
-            size += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return size / 1024
-
-
 @asynccontextmanager
 async def ours(folder: Path, origin: int) -> AsyncIterator[Side]:
     """A cell whose agent may reach the origin alone, by a name."""
-    trial = folder / "trial"
-    trial.mkdir()
     name = f"bench{secrets.token_hex(3)}"
     allowed = PhaseSpec(
         user="root",
@@ -140,34 +125,11 @@ async def ours(folder: Path, origin: int) -> AsyncIterator[Side]:
         allowed_hosts=("pkg.example", "*.mirror.example", NAME),
         network_key="agent.network_mode",
     )
-    shut = PhaseSpec(user="root", key="bench", network_declared="no-network", network_used="no-network")
-    spec = Spec(
-        cell=name,
-        task="bench",
-        task_path="bench",
-        trial=str(trial),
-        agent="bench",
-        image_root=None,
-        image_env=(),
-        env=(),
-        workdir="/",
-        agent_phase=allowed,
-        verifier_phase=shut,
-        runner=kernel.process(os.getpid()),
-        pins=((NAME, "127.0.0.1"),),
-    )
-    process = await placing.start(spec, trial)
-    try:
-        link = await control.Link.open(RUNTIME / name, "runner")
-        await link.call("begin")
+    async with living(spec(folder / "trial", name, allowed, pins=((NAME, "127.0.0.1"),))) as process:
         connection = await control.connect(RUNTIME / name, "agent")
         await connection.run("cat > /tmp/load.py", input=LOAD.read_text("utf-8"), check=True)
         yield Side("cell", ends.WAY_PORT, f"{NAME}:{origin}", process.pid, connection)
         connection.abort()
-        await link.close()
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 @asynccontextmanager

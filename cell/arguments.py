@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from typing import Any
 
 from . import __version__
-from .errors import UsageError
-
-ROLES = ("agent", "verifier", "root")
+from .words import ROLES, numbers, positive, seconds
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,8 +56,8 @@ def parser() -> argparse.ArgumentParser:
         default="auto",
         help="where cells live (this version: this machine)",
     )
-    run.add_argument("-n", type=_positive, default=4, metavar="N", help="rollouts at a time (default: 4)")
-    run.add_argument("-k", type=_positive, default=1, metavar="N", help="attempts at each task")
+    run.add_argument("-n", type=positive, default=4, metavar="N", help="rollouts at a time (default: 4)")
+    run.add_argument("-k", type=positive, default=1, metavar="N", help="attempts at each task")
     run.add_argument(
         "-i", "--include", action="append", default=[], metavar="PATTERN", help="only tasks of this name"
     )
@@ -122,6 +119,8 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument(
         "paths", nargs="*", metavar="PATH", help="jobs folders, jobs or trials (default: the jobs folder)"
     )
+    listing.add_argument("--means", action="store_true", help="a line for each job instead: its means")
+    _said_of(command)
     command("stop", "End a living cell.", cell=True)
     keep = command("keep", "Keep a cell when its rollout ends.", cell=True)
     keep.add_argument("--release", action="store_true", help="keep it no longer")
@@ -131,6 +130,14 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end the agent's phase first; a runner that lives grades then, and its verdict is shown",
     )
+    grade.add_argument(
+        "--with",
+        dest="change",
+        metavar="CHANGE",
+        help="beside the score, which stays, with one thing changed: timeout=x4, timeout=20m, agent=still "
+        "(its processes stand still) or network=public (the verifier's)",
+    )
+    _who(grade)
     _beside_the_agent(command)
     _inside(command)
     _handing_on(command)
@@ -210,6 +217,33 @@ def _network(command: Callable[..., Any]) -> None:
     )
 
 
+def _said_of(command: Callable[..., Any]) -> None:
+    """What a person says of a trial, and hands on of it."""
+    label = command(
+        "label",
+        "Label a trial with a word and a note; it is kept beside the job. Without a WORD the label is shown.",
+        cell=True,
+        examples="  cell label abc fault the mirror was down   one of the means leaves out each fault\n"
+        "  cell label abc look-again\n"
+        "  cell label abc --remove",
+    )
+    label.add_argument("word", nargs="?", default="", metavar="WORD", help="letters, digits, - and _")
+    label.add_argument("note", nargs="*", metavar="NOTE")
+    label.add_argument("--remove", action="store_true", help="take the label away")
+    _who(label)
+    bundle = command(
+        "bundle",
+        "Write the records of a trial and a summary into one file to hand on: no keys, no known secrets.",
+        cell=True,
+        examples="  cell bundle abc\n"
+        "  cell bundle abc --out incident.tar.gz --root\n"
+        "Private keys, and values of variables named …KEY, …TOKEN, …SECRET or …PASSWORD, are taken out\n"
+        "where they stand; what a session printed otherwise is there as it was.",
+    )
+    bundle.add_argument("--out", metavar="FILE", help="where to (default: TRIAL.bundle.tar.gz, here)")
+    bundle.add_argument("--root", action="store_true", help="also the files that the agent changed")
+
+
 def _beside_the_agent(command: Callable[..., Any]) -> None:
     """Have the agent wait, and go on; or be the agent."""
     pause = command(
@@ -259,7 +293,7 @@ def _inside(command: Callable[..., Any]) -> None:
         "76 another one has it (--take takes it).",
     )
     attach.add_argument(
-        "session", nargs="?", type=_positive, metavar="N", help="the session's number (default: the latest)"
+        "session", nargs="?", type=positive, metavar="N", help="the session's number (default: the latest)"
     )
     attach.add_argument("--watch", action="store_true", help="read-only, the agent never waits for you")
     attach.add_argument("--take", action="store_true", help="take the keyboard from whoever has it")
@@ -281,10 +315,8 @@ def _handing_on(command: Callable[..., Any]) -> None:
         "Its ProxyCommand needs ssh to this machine as root (or `sudo -n`), and `cell` on the PATH there.",
     )
     grant.add_argument("--as", dest="principal", choices=["viewer", "operator"], default="viewer")
-    grant.add_argument("--for", dest="for_sec", type=_seconds, metavar="TIME", help="as 90s, 30m, 2h or 3d")
-    grant.add_argument(
-        "--sessions", type=_numbers, metavar="N,N", help="only these sessions, and no new ones"
-    )
+    grant.add_argument("--for", dest="for_sec", type=seconds, metavar="TIME", help="as 90s, 30m, 2h or 3d")
+    grant.add_argument("--sessions", type=numbers, metavar="N,N", help="only these sessions, and no new ones")
     grant.add_argument("--who", default="", metavar="NAME", help="who gets it, for the record")
     grant.add_argument("--host", metavar="HOST", help="how ssh reaches this machine (default: its name)")
     grant.add_argument("--revoke", metavar="WHICH", help="end a grant, by its id or its holder")
@@ -295,41 +327,5 @@ def _handing_on(command: Callable[..., Any]) -> None:
     connect.add_argument("principal", choices=["agent", "viewer", "operator"])
 
 
-def own_words(words: list[str], options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return what a remainder says of ours, `--as WHO` and `--` at its front, and the command after it.
-
-    Errors: UsageError for a WHO that does not exist.
-    """
-    found, rest = dict(options), list(words)
-    while rest and rest[0].startswith("--"):
-        option, given, value = rest.pop(0).partition("=")
-        if option == "--":
-            break
-        key = {"--as": "role", "--jobs-dir": "jobs_dir"}.get(option)
-        if key is None or (not given and not rest):
-            raise UsageError(f"cell ssh: what is {option}? A COMMAND that begins with - comes after --")
-        found[key] = value if given else rest.pop(0)
-    if found["role"] not in ROLES:
-        raise UsageError(f"--as is {', '.join(ROLES)}, not {found['role']!r}")
-    return found, rest
-
-
 def _who(sub: Any) -> None:
     sub.add_argument("--who", metavar="NAME", help="your name, for the record (default: your login)")
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    if not found or not int(found[1]):
-        raise argparse.ArgumentTypeError("say 90s, 30m, 2h or 3d")
-    return int(found[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
-
-
-def _numbers(text: str) -> list[int]:
-    return [_positive(word) for word in text.split(",")]
-
-
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return int(text)

@@ -16,7 +16,7 @@ import msgspec
 
 from .egress.allotment import MOST, Allotment
 from .egress.context import Caller
-from .egress.owner import Owners, session_of
+from .egress.owner import Descent, Owners
 from .events import AnyEvent, Egress, EgressEnd, Fault
 from .plain import plain
 from .policy import Decision, Entry, Policy, entry
@@ -81,6 +81,7 @@ class Border:
         self._charged: dict[int, Allotment] = {}  # by the hit that is not over
         self._sandbox, self._owners = sandbox, owners
         self._phase, self._sessions, self._record = phase, sessions, record
+        self._descent = Descent()
         self._verifier: Child | None = None
         self._hits = 0
         self._wondered: set[PhaseName] = set()
@@ -105,7 +106,7 @@ class Border:
         if owner is None:
             self._wonder()
             return None
-        session = session_of(owner.pid, self._sessions())
+        session = self._descent.session_of(owner.pid, self._sessions())
         if owner.only_in(self._sandbox.mount_namespace):
             phase = self.phase
             return Caller("sealed" if phase == "verifier" else phase, owner.pid, owner.command, session)
@@ -158,7 +159,7 @@ class Border:
                 allowed=known,
                 rule="name pool",
                 reason="answered here, nothing is asked outside" if known else "there is no such name",
-                session=session_of(pid, self._sessions()) if pid else None,
+                session=self._descent.session_of(pid, self._sessions()) if pid else None,
                 pid=pid,
                 command=command,
             )

@@ -6,7 +6,7 @@ import os
 import sys
 
 from . import arguments
-from .commands import cleaning, completing, entering, granting, looking, network, operating, running
+from .commands import cleaning, completing, entering, granting, looking, network, noting, operating, running
 from .errors import CellError
 from .plain import plain
 
@@ -35,6 +35,8 @@ _COMMANDS = {
     "commands": looking.commands,
     "doctor": looking.doctor,
     "gc": cleaning.gc,
+    "label": noting.label,
+    "bundle": noting.bundle,
     "stop": operating.stop,
     "keep": operating.keep,
     "grade": operating.grade,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import asyncssh
 import msgspec
 
-from . import control, driving, inspection, journal, kernel, layout, visitor
+from . import beside, control, driving, inspection, journal, kernel, layout, visitor
+from .border import Border
 from .describe import Spec
 from .errors import Refused
 from .events import Line, VerdictGiven
@@ -35,6 +36,7 @@ class Desk:
     def __init__(self, spec: Spec, folder: Path, root_fd: int, workspace: Workspace) -> None:
         self.spec, self.folder, self.world = spec, folder, workspace
         self.info: CellInfo | None = None
+        self.border: Border | None = None
         self.grants = Grants()
         self._root_fd = root_fd
 
@@ -131,17 +133,22 @@ class Desk:
         return notes
 
     async def _grade(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
-        if by == "operator" and self.world.graded:
-            self.world.intervened(by, "graded again")
+        world, trial, change = self.world, Path(self.spec.trial), None
+        if text := str(args.get("change") or ""):
+            change = beside.wanted(world, self.border, text)
+            trial = beside.folder(trial, world.graded + 1)
+        if by == "operator" and world.graded:
+            world.intervened(by, f"graded again, with {text}" if text else "graded again")
         await self._clear()
-        grading = await visitor.verify(
-            self.world,
-            blob,
-            env={str(key): str(value) for key, value in args.get("env", {}).items()},
-            within=float(args["timeout"]),
-            trial=Path(self.spec.trial),
-            by=by,
-        )
+        async with beside.changed(world, self.border, change):
+            grading = await visitor.verify(
+                world,
+                blob,
+                env={str(key): str(value) for key, value in args.get("env", {}).items()},
+                within=float(args["timeout"]),
+                trial=trial,
+                by=by,
+            )
         return msgspec.to_builtins(grading)
 
     async def _clear(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from . import harbor, journal, trees
 from .events import Egress, EgressEnd, Fault, Intervention, VerdictGiven
 from .limits import PROCESSES
-from .records import CellInfo, Evidence, Limit, TestResult, Verdict
+from .records import CellInfo, Evidence, Limit, Regrade, TestResult, Verdict, encode
 from .rewards import RewardFault, Rewards
 from .task import Task
 from .verdict.facts import AgentOutcome, Denial, Facts, FaultSeen, Interference, NetworkOverride
@@ -174,6 +174,12 @@ def _filled(trial: Path) -> str:
     used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
     share = f"{written / (1 << 20):.0f} MiB of the {used / (1 << 20):.0f} MiB on it"
     return f"the disk is full, and the agent wrote {share}" if written * 2 > used else ""
+
+
+def write_regrade(trial: Path, regrade: Regrade) -> None:
+    """Add a grading beside the score to the trial's; the score itself stays."""
+    with (trial / "cell" / "regrades.jsonl").open("ab") as file:
+        file.write(encode(regrade) + b"\n")
 
 
 def given(verdict: Verdict) -> VerdictGiven:

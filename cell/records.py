@@ -216,6 +216,35 @@ class Verdict(Record, frozen=True, kw_only=True):
         return reward is not None and reward >= 1.0 and not self.suspect and not self.touched
 
 
+class Regrade(Record, frozen=True, kw_only=True):
+    """A grading of a kept cell with one thing changed: a line of cell/regrades.jsonl, beside the score.
+
+    What its verifier left is in `cell/regrades/ATTEMPT/verifier`. No mean counts it.
+    """
+
+    t: float
+    attempt: int
+    change: str
+    who: str
+    verdict: Verdict
+
+
+# ── what a person says of it ──────────────────────────────────────────────────────────────────
+
+
+class Label(Record, frozen=True, kw_only=True):
+    """A person's word for a trial, with a note: a line of JOB.labels.jsonl, beside the job's folder.
+
+    `trial` is the name of its folder. The last line about a trial counts; without a word it has no label.
+    """
+
+    t: float
+    trial: str
+    word: str
+    note: str = ""
+    who: str = ""
+
+
 _encoder = msgspec.json.Encoder()
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from . import agents, control, deadline, harbor, kernel, placing, trees
+from .changes import Change
 from .errors import CellError, Refused, TaskError
 from .outcome import declared_limits, gather, given, overrides, read_info, write_verdict
 from .policy import peers
@@ -297,13 +298,15 @@ class Rollout:
         )
 
 
-async def grade(link: control.Link, task: Task) -> dict[str, Any]:
-    """Have a sealed cell verify; return the visitor's Grading as JSON values."""
+async def grade(link: control.Link, task: Task, change: Change | None = None) -> dict[str, Any]:
+    """Have a sealed cell verify, with a `change` beside its score; return the Grading as JSON values."""
+    declared = task.verifier.timeout_sec or 600.0
     result: dict[str, Any] = await link.call(
         "grade",
         await asyncio.to_thread(agents.archive, task.path / "tests"),
-        timeout=task.verifier.timeout_sec or 600.0,
+        timeout=declared if change is None else change.within(declared),
         env=dict(task.verifier.env),
+        **({} if change is None else {"change": change.text}),
     )
     return result
 

@@ -93,9 +93,10 @@ class Cell:
                 laid=self.laid,
                 groups=enforced.groups,
             )
-            if ways is not None:
-                await ways.serve(self._border(ways, workspace))
             desk = Desk(self.spec, self.folder, self._root_fd, workspace)
+            if ways is not None:
+                desk.border = self._border(ways, workspace)
+                await ways.serve(desk.border)
             workspace.changed = desk.publish
             self._runtime(stack)
             doors = sshd.listen(workspace, self.runtime, desk.handlers(), desk.grants)

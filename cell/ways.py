@@ -85,6 +85,7 @@ class Ways:
         self._caught: Transparent | None = None
         self._names: NameServer | None = None
         self._answering: asyncio.Task[None] | None = None
+        self._owners: Owners | None = None
         self._to_peers: list[PeerWay] = []
 
     @classmethod
@@ -153,7 +154,9 @@ class Ways:
 
     def owners(self, sandbox: Sandbox, members: Callable[[], list[int] | None]) -> Owners:
         """Return who can say whose connection it is; `members` as `Owners` has it."""
-        return Owners(self._sockets["diag"], sandbox.pid_namespace, sandbox.mount_namespace, members)
+        diag = self._sockets["diag"]
+        self._owners = Owners(diag, sandbox.pid_namespace, sandbox.mount_namespace, members)
+        return self._owners
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────
 
@@ -240,6 +243,8 @@ class Ways:
         for way in (self._agent, self._caught, *self._to_peers):
             if way is not None:
                 await way.close()
+        if self._owners is not None:
+            self._owners.close()
         if self._border is not None:
             self._border.close()
         for one in self._sockets.values():

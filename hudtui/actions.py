@@ -147,7 +147,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("shell", ("s",), "shell", "a shell of your own: as agent, verifier or root"),
     Action("pause", ("p",), "pause", "the agent waits, or goes on"),
     Action("keep", ("H",), "keep", "keep a cell beyond its end, or release it"),
-    Action("grade", ("r",), "grade", "grade now, again, or ten times"),
+    Action("grade", ("r",), "grade", "grade now, again, ten times, or with one thing changed"),
     Action(
         "finish",
         ("E",),
@@ -156,6 +156,14 @@ ACTIONS: tuple[Action, ...] = (
         (*VIEWS, "attached"),
     ),
     Action("stop", ("x",), "stop", "stop the cell, or the marked ones; asked first"),
+    # what one says of a trial
+    Action("label", ("l",), "label", "a word and a note, kept beside the job; the marked ones, if any are"),
+    Action(
+        "bundle",
+        ("b",),
+        "bundle",
+        "one file to hand on: its records and a summary, no keys, no known secrets",
+    ),
     # while attached: the key after the prefix
     Action("detach", ("d", "f12"), "detach", "give the keyboard back (F12 alone does it too)", _ATTACHED, 1),
     Action("unlist", ("z",), "list", "the list of sessions beside it, and back", _ATTACHED, 2),

@@ -16,7 +16,7 @@ from hudtui import actions
 from hudtui.chrome import Bar, Tabs, attached_runs
 from hudtui.drawing import Ground, GroundScreen, GroundSwitcher
 from hudtui.driven import DrivenPane
-from hudtui.operating import Operating
+from hudtui.noting import Noting
 from hudtui.prompt import Prompt
 from hudtui.selecting import SelectingPane
 from hudtui.typed import Typed, readable
@@ -48,11 +48,11 @@ def _collect_seldom() -> None:
     terminals flooded. Most of what they leave has no cycles and goes without it.
     """
     gc.freeze()
-    gc.set_threshold(1_000, 10, 1_000)
+    gc.set_threshold(1_000, 10, 100)
     gc.enable()
 
 
-class HudApp(Operating):
+class HudApp(Noting):
     """The cockpit on one or more folders."""
 
     CSS_PATH = "hud.tcss"

@@ -6,6 +6,7 @@ others too. On a large screen that is most of the work of a key.
 
 from __future__ import annotations
 
+from rich.style import Style
 from textual.containers import Container
 from textual.geometry import Region
 from textual.screen import Screen
@@ -32,22 +33,40 @@ class GroundScreen(Screen[None]):
     BLANK = True
 
 
+class Line(Strip):
+    """A strip that does not keep itself.
+
+    Textual's caches have it in them where nothing is to be cut off or added: a circle, which only a full
+    collection of garbage finds. A flood would leave megabytes of them each second.
+    """
+
+    def adjust_cell_length(self, cell_length: int, style: Style | None = None) -> Strip:
+        """Return the strip at this length."""
+        return self if cell_length == self.cell_length else super().adjust_cell_length(cell_length, style)
+
+
 class Kept(Widget):
     """Keeps its lines until one of them is to be drawn anew."""
 
-    _kept: tuple[Region, list[Strip]] | None = None
+    _lines: tuple[Region, list[Strip]] | None = None
+    _still = False
 
     def _set_dirty(self, *regions: Region) -> None:
-        self._kept = None
+        self._still = False
         super()._set_dirty(*regions)
 
     def notify_style_update(self) -> None:
         """Draw again."""
-        self._kept = None
+        self._still = False
         super().notify_style_update()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the lines within `crop`."""
-        if self._kept is None or self._kept[0] != crop:
-            self._kept = crop, super().render_lines(crop)
-        return self._kept[1]
+        before = self._lines
+        if before is not None and self._still and before[0] == crop:
+            return before[1]
+        if before is not None:
+            for line in before[1]:
+                line._divide_cache.clear()  # as `Line`: mostly it has the line itself in it
+        self._lines, self._still = (crop, super().render_lines(crop)), True
+        return self._lines[1]

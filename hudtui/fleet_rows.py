@@ -98,6 +98,14 @@ def _tests(trial: Trial, now: float, life: Sequence[int]) -> list[Run]:
 
 
 def _cause(trial: Trial, now: float, life: Sequence[int]) -> list[Run]:
+    found = _why(trial)
+    if trial.label is None:
+        return found
+    # a person's word comes before the cause that was concluded
+    return [(trial.label.word, "accent"), *([(" · ", "muted"), *found] if found else [])]
+
+
+def _why(trial: Trial) -> list[Run]:
     if trial.state == "paused":
         return [("paused", "accent")]
     if trial.agent == "human" and (trial.state, trial.phase) == ("running", "agent"):
@@ -177,12 +185,18 @@ def values(trial: Trial, now: float) -> dict[str, str | float | None]:
         "reason": trial.summary,
         "phase": trial.phase,
         "status": trial.certainty,
-        "label": " ".join(("suspect",) * trial.suspect + ("touched",) * trial.touched),
+        "label": " ".join(
+            (*("suspect",) * trial.suspect, *("touched",) * trial.touched, *_label_words(trial))
+        ),
         "sig": trial.signature,
         "job": trial.job,
         "tests": trial.tests_passed,
         "age": trial.age(now),
     }
+
+
+def _label_words(trial: Trial) -> tuple[str, ...]:
+    return () if trial.label is None else (trial.label.word, trial.label.note)
 
 
 def _graded(trial: Trial) -> str:
@@ -256,6 +270,9 @@ def job_line(jobs: Sequence[Job]) -> str:
     if job.suspects and job.firm_mean is not None:
         parts.append(f"without suspects {job.firm_mean:.2f}")
         parts.append(f"suspect {job.suspects}")
+    if job.faults:
+        mean = "–" if job.faultless_mean is None else f"{job.faultless_mean:.2f}"
+        parts.append(f"without {job.faults} labelled fault {mean}")
     done = sum(trial.state not in ("running", "paused") for trial in job.trials)
     total = sum(each.total for each in jobs)
     if total and done < total:

@@ -35,7 +35,7 @@ class Navigating(Looking):
         """Open the prompt over the footer."""
         self.query_one("#footer", Bar).display = False
         sign = self.query_one("#prompt-sign", Bar)
-        sign.show([({"command": ":", "confirm": "?"}.get(asked, "/"), "primary bold")])
+        sign.show([({"command": ":", "confirm": "?", "label": "l"}.get(asked, "/"), "primary bold")])
         sign.display = True
         self.prompt.ask(asked, value)
 
@@ -59,11 +59,16 @@ class Navigating(Looking):
             self.current.search(event.text)
         elif event.asked == "confirm":
             self.confirmed(event.text)
+        elif event.asked == "label":
+            self.labelled(event.text)
         elif wrong := self.current.set_filter(event.text):
             self.flash(wrong)
 
     def confirmed(self, text: str) -> None:
         """Something dangerous was confirmed by typing."""
+
+    def labelled(self, text: str) -> None:
+        """A label was typed."""
 
     def run_task(self, words: str) -> None:
         """Start a run."""

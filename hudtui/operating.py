@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+from cell.changes import KINDS
 from cell.gate import decide
 from cell.plain import plain
 from cell.records import PhaseName
@@ -161,6 +162,10 @@ class Operating(Navigating):
             ("now", f"now{' · ' + reason.removeprefix('grade: ') if reason else ''}"),
             ("again", "again · a kept cell only: a fresh verification of the same world"),
             ("ten", "×10 · ten fresh verifications, and how far they lie apart"),
+            # with one thing changed: recorded beside the score, which stays
+            ("timeout=x4", "beside the score, with four times the verifier's time"),
+            ("agent=still", "beside the score, with the agent's processes standing still"),
+            ("network=public", "beside the score, with the verifier's way out leading anywhere"),
         )
         self.choose(f"Grade {trial.id}", options, partial(self._grade, trial))
 
@@ -172,7 +177,9 @@ class Operating(Navigating):
         elif how == "ten":
             self.run_worker(self._grade_often(trial), group=f"grade {trial.path}", exclusive=True)
         else:
-            self.flash(start_cell(["grade", trial.path], Path(trial.path).parent.parent))
+            change = ["--with", how] if how in KINDS else []
+            self.flash(start_cell(["grade", trial.path, *change], Path(trial.path).parent.parent))
+            self.set_interval(_LOOK_AFTER_RUNS, self._tell_of_runs, repeat=_RUNS_LOOKED_AT)
 
     async def _grade_often(self, trial: Trial) -> None:
         def said(done: int) -> None:

@@ -7,12 +7,13 @@ from typing import Literal
 from textual.message import Message
 from textual.widgets import Input
 
-Asked = Literal["filter", "search", "command", "confirm"]
+Asked = Literal["filter", "search", "command", "confirm", "label"]
 
 _HINTS: dict[Asked, str] = {
     "filter": "words, field~text, field:word, score<1; space is and, | or, ! not",
     "search": "find a text · then n and N go on",
     "command": "a view, an action, run TASK, theme NAME, q",
+    "label": "a word, then a note · `fault …` is left out of one of the means · empty takes it away",
     "confirm": "type the number and enter",
 }
 

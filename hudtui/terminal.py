@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from cell.trials.sessions import Session
 from hudtui.cast import CastFeed, Feed, RawFeed
-from hudtui.drawing import Kept
+from hudtui.drawing import Kept, Line
 from hudtui.engine import TURN, Cursor, EngineFactory, Row, TerminalEngine
 
 
@@ -261,7 +261,7 @@ class TerminalPane(Kept, can_focus=True):
                 strip = strip.crop(self._left, self._left + width)
             if edge < width and self._bounded:
                 strip = strip.adjust_cell_length(edge, self._ground)
-                strip = Strip([*strip, *self._beyond("╎", width - edge)], width)
+                strip = Line([*strip, *self._beyond("╎", width - edge)], width)
             else:
                 strip = strip.adjust_cell_length(width, self._ground)
             self._drawn[place] = strip
@@ -297,7 +297,7 @@ def _whole(row: Row, ground: Style) -> Strip:
     """Return a row over the ground. A strip is dear to make (seven caches), and a flood makes thousands."""
     ascii_only = all(text.isascii() for text, _ in row)
     length = sum(len(text) for text, _ in row) if ascii_only else None
-    return Strip([Segment(text, ground + style) for text, style in row], length)
+    return Line([Segment(text, ground + style) for text, style in row], length)
 
 
 def _with_cursor(strip: Strip, x: int, width: int) -> Strip:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from cell import events, records
 from cell.plain import plain
-from cell.trials import Job, Trial
+from cell.trials import Trial
 from cell.trials.events import EventLog, describe
 from cell.trials.files import entries, inside, is_folder, load_object, read_regular
 from cell.trials.harbor import PhaseSpan, phases_of
 from hudtui.doc import Line, line
-from hudtui.fleet_rows import clock, duration, job_line, score_runs, state_runs
+from hudtui.fleet_rows import clock, duration, score_runs, state_runs
 from hudtui.look import Run
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -30,7 +29,7 @@ _STATE_WORDS = {
     "stale": "stale",
     "queued": "queued",
 }
-_CAUSE_ROLES = {"agent": "bold", "operator": "accent bold", "unknown": "bold"}
+CAUSE_ROLES = {"agent": "bold", "operator": "accent bold", "unknown": "bold"}
 
 
 def verdict_lines(trial: Trial, now: float, *, brief: bool = False) -> list[Line]:
@@ -38,6 +37,7 @@ def verdict_lines(trial: Trial, now: float, *, brief: bool = False) -> list[Line
     found = [*_head(trial, now), line(), *_causes(trial)]
     if not brief and trial.verdict is not None and len(trial.verdict.rewards) > 1:
         found += _rewards(trial.verdict)
+    found += _beside(trial)
     found += _tests(trial, limit=8 if brief else 2000)
     if not brief:
         found += _operator(trial)
@@ -63,7 +63,13 @@ def _head(trial: Trial, now: float) -> list[Line]:
     if trial.state in ("running", "paused") and trial.phase:
         facts.append(trial.phase)
     runs.append(("   " + " · ".join(fact for fact in facts if fact), "muted"))
-    return [Line(tuple(runs), hang=2)]
+    found = [Line(tuple(runs), hang=2)]
+    if (label := trial.label) is not None:
+        by = f"   {label.who} {clock(label.t)}".rstrip()
+        found.append(
+            line(("labelled ", "muted"), (label.word, "accent bold"), f" {label.note}", (by, "muted"), hang=9)
+        )
+    return found
 
 
 def _causes(trial: Trial) -> list[Line]:
@@ -78,7 +84,7 @@ def _causes(trial: Trial) -> list[Line]:
     if verdict.verdict == "ungraded" and verdict.fault:
         found += [line(("ungraded", "warn bold"), "  ", plain(verdict.fault, limit=500), hang=10), line()]
     for cause in verdict.causes:
-        role = _CAUSE_ROLES.get(cause.cause, "warn bold")
+        role = CAUSE_ROLES.get(cause.cause, "warn bold")
         found.append(
             line(
                 (f"{cause.cause:<9}", role),
@@ -109,6 +115,29 @@ def _rewards(verdict: records.Verdict) -> list[Line]:
     for name, value in verdict.rewards.items():
         role = "ok" if value >= 1.0 else "bad" if value <= 0.0 else "warn"
         found.append(line(f"  {plain(name, limit=40):<24} ", (f"{value:g}", role)))
+    return [*found, line()]
+
+
+def _beside(trial: Trial) -> list[Line]:
+    """Return the gradings with one thing changed: no score is theirs."""
+    if not trial.regrades:
+        return []
+    found = [line(("Graded beside the score, which stays", "head"))]
+    for one in trial.regrades[-20:]:
+        reward = one.verdict.reward
+        role = "warn" if reward is None else "ok" if reward >= 1.0 else "bad"
+        said = "ungraded" if reward is None else f"{reward:.2f}"
+        why = one.verdict.causes[0].summary if one.verdict.causes else one.verdict.fault
+        found.append(
+            line(
+                (f"  {clock(one.t)}  ", "muted"),
+                f"with {plain(one.change, limit=40):<15} ",
+                (f"{said:<8}", role),
+                (f"  {plain(why, limit=200)}" if why else "", "muted"),
+                ref=f"file:cell/regrades/{one.attempt}/verifier/test-stdout.txt",
+                hang=12,
+            )
+        )
     return [*found, line()]
 
 
@@ -257,25 +286,6 @@ def _files(path: Path) -> list[Line]:
     found = [line(("Files", "head"))]
     found += [line(f"  {plain(name, limit=200)}", ref=f"file:{name}") for name in names[:200]]
     return found
-
-
-def job_lines(jobs: Sequence[Job]) -> list[Line]:
-    """Return what the Verdict view says when it is about all cells: means and causes."""
-    found: list[Line] = []
-    for job in jobs:
-        done = [trial for trial in job.trials if trial.state not in ("running", "paused")]
-        found.append(line((job.name, "bold"), (f"   {len(done)}/{job.total} done", "muted")))
-        if means := job_line([job]):
-            found.append(line(f"  {means}"))
-        causes: dict[tuple[str, str], int] = {}
-        for trial in job.trials:
-            if trial.cause and not trial.clean:
-                causes[trial.cause, trial.certainty] = causes.get((trial.cause, trial.certainty), 0) + 1
-        for (cause, certainty), count in sorted(causes.items(), key=lambda item: -item[1]):
-            role = _CAUSE_ROLES.get(cause, "warn bold")
-            found.append(line(f"  {count:>5} × ", (f"{cause:<9}", role), (f" {certainty}", "muted")))
-        found.append(line())
-    return found or [line(("no job yet", "muted"))]
 
 
 def file_lines(trial: Path, ref: str) -> tuple[str, list[Line], int]:

@@ -8,8 +8,9 @@ from textual.app import ComposeResult
 
 from hudtui.doc import Doc
 from hudtui.drawing import Ground
+from hudtui.job_doc import job_lines
 from hudtui.screens import DocScreen
-from hudtui.verdict_doc import file_lines, job_lines, verdict_lines
+from hudtui.verdict_doc import file_lines, verdict_lines
 from hudtui.views import HudView, Pane, titled
 
 

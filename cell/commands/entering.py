@@ -10,10 +10,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from cell import arguments, cells, connect, trials
+from cell import cells, connect, trials
 from cell.errors import UsageError
 from cell.plain import plain
 from cell.trials.sessions import read_sessions
+from cell.words import own_words
 
 
 def me(args: argparse.Namespace) -> str:
@@ -26,7 +27,7 @@ def me(args: argparse.Namespace) -> str:
 
 def ssh(args: argparse.Namespace) -> int:
     """Open a shell, or run a command, in a living cell."""
-    given, command = arguments.own_words(args.command, {"role": args.role, "jobs_dir": args.jobs_dir})
+    given, command = own_words(args.command, {"role": args.role, "jobs_dir": args.jobs_dir})
     trial = cells.find(args.cell, Path(given["jobs_dir"]))
     cells.runtime_of(trial)
     return _ssh(trial, "-o", f"SetEnv=CELL_AS={given['role']}", "operator", *command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import msgspec
 from cell import cells
 from cell.errors import UsageError
 from cell.plain import plain
+from cell.trials import Trial, read_job
 
-from .saying import say
+from .saying import means_line, say
 
 
 def plan(args: argparse.Namespace) -> int:
@@ -82,6 +84,8 @@ def ls(args: argparse.Namespace) -> int:
             )
     jobs = [Path(args.jobs_dir)] if Path(args.jobs_dir).exists() else []
     found = cells.known(paths or jobs, elsewhere=not paths)
+    if args.means:
+        return _means(found, as_json=args.json)
     for trial in found:
         if args.json:
             say(json.dumps(trial.as_dict()))
@@ -90,8 +94,18 @@ def ls(args: argparse.Namespace) -> int:
             cause = f"{trial.cause} {trial.certainty}".strip()
             if trial.orphaned:
                 cause = "nobody owns it: cell grade, cell stop, or it ends by itself"
+            if trial.label is not None:
+                cause += f" · {trial.label.word} {plain(trial.label.note, limit=60)}".rstrip()
             task, agent = plain(trial.task, limit=40), plain(trial.agent, limit=20)
             say(f"{trial.id:<8} {trial.state:<9} {score:>5}  {task:<28} {agent:<10} {cause}")
+    return 0
+
+
+def _means(found: Sequence[Trial], *, as_json: bool) -> int:
+    for folder in dict.fromkeys(Path(trial.path).parent for trial in found):
+        job = read_job(folder)
+        about = {key: value for key, value in job.as_dict().items() if key != "trials"}
+        say(json.dumps(about) if as_json else means_line(job))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,9 @@ def _told(args: argparse.Namespace, method: str, **given: Any) -> dict[str, Any]
 
 
 def grade(args: argparse.Namespace) -> int:
-    """Verify a cell and give its verdict anew; 3 when it stays ungraded."""
+    """Verify a cell and give its verdict anew; 3 when it stays ungraded. With a change: beside its score."""
+    if args.change:
+        return grade_beside(args)
     from cell import outcome, rollout, unfinished
     from cell.task import load
     from cell.verdict import conclude
@@ -142,6 +145,65 @@ def grade(args: argparse.Namespace) -> int:
     else:
         say(verdict_line(folder, task, verdict, None, colour=coloured()))
     return 0 if verdict.verdict == "graded" else 3
+
+
+def grade_beside(args: argparse.Namespace) -> int:
+    """Verify a kept cell with one thing changed; its score and its records stay. 3 when this is ungraded."""
+    from cell import outcome, rollout
+    from cell.changes import parse
+    from cell.records import Regrade
+    from cell.task import load
+    from cell.verdict import conclude
+    from cell.verdict.facts import AgentOutcome, NetworkOverride
+
+    try:
+        change = parse(args.change)
+    except ValueError as error:
+        raise UsageError(f"--with {error}") from None
+
+    async def grade(link: Any, trial: trials.Trial) -> tuple[trials.Trial, Regrade]:
+        folder = Path(trial.path)
+        info = outcome.read_info(folder)
+        if info is None:
+            raise UsageError(f"{folder}/cell/cell.json cannot be read")
+        if trial.verdict is None:
+            raise UsageError(f"{trial.id} has no verdict yet: what --with gives stands beside one")
+        task = load(Path(info.task_path), oracle=False)
+        grading = await rollout.grade(link, task, change)
+        used = info.identity.phases[0].network_used if info.identity.phases else None
+        networks = outcome.overrides(task, used)
+        if change.public:
+            declared = task.verifier.network_mode
+            networks = (*networks, NetworkOverride(phase="verifier", declared=declared, used="public"))
+        facts = outcome.gather(
+            folder,
+            task,
+            grading=grading,
+            outcome=AgentOutcome(name=info.agent),
+            unsandboxed=not info.identity.sandboxed,
+            networks=networks,
+        )
+        within = change.within(task.verifier.timeout_sec or 600.0)
+        verdict = conclude(msgspec.structs.replace(facts, verifier_timeout_sec=within))
+        regrade = Regrade(
+            t=time.time(), attempt=grading["attempt"], change=change.text, who=me(args), verdict=verdict
+        )
+        outcome.write_regrade(folder, regrade)
+        return trial, regrade
+
+    trial, regrade = on_cell(args, grade)
+    if args.json:
+        told = {"official": False, "change": change.text, "attempt": regrade.attempt}
+        say(
+            json.dumps(
+                {"trial": trial.path, "task": trial.task, **told, **msgspec.to_builtins(regrade.verdict)}
+            )
+        )
+    else:
+        score = "ungraded" if trial.score is None else f"{trial.score:.2f}"
+        line = verdict_line(Path(trial.path), trial.task, regrade.verdict, None, colour=coloured())
+        say(f"{line}\nwith {change.text}, beside the score, which stays {score}")
+    return 0 if regrade.verdict.verdict == "graded" else 3
 
 
 async def _runners(link: Any, trial: trials.Trial, info: CellInfo, *, seal: bool) -> Verdict | None:

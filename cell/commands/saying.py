@@ -10,6 +10,8 @@ from typing import Any
 from cell.errors import CellError
 from cell.plain import plain
 from cell.records import Verdict
+from cell.trials import Job
+from cell.trials.labels import FAULT
 
 
 def say(*words: object, file: Any = None) -> None:
@@ -39,3 +41,16 @@ def verdict_line(
         why = f"{first.cause} {first.certainty}: {first.summary}" if first else verdict.fault
     mark = f"\x1b[{tone}m{glyph}\x1b[0m" if colour else glyph
     return f"{mark} {cell}  {plain(task, limit=40):<24} {score:>5}  {plain(why, limit=200)}".rstrip()
+
+
+def means_line(job: Job) -> str:
+    """Return a job's means as a line."""
+    said = [job.name, f"{len(job.trials)} of {job.total} trials"]
+    for name, mean in (
+        ("mean", job.raw_mean),
+        (f"without {job.suspects} suspect", job.firm_mean if job.suspects else None),
+        ("over the graded", job.graded_mean),
+        (f"without {job.faults} labelled {FAULT}", job.faultless_mean if job.faults else None),
+    ):
+        said += [] if mean is None else [f"{name} {mean:.2f}"]
+    return " · ".join(said)

@@ -27,6 +27,8 @@ _CONNECTED = frozenset({1, 4, 5, 8, 9, 11})
 _LONGEST_COMMAND = 400  # characters that a record keeps
 _RECENT = 8  # processes that are looked at first
 _PATIENCE = 0.25  # seconds of a search, however hard a world is made to search
+_KNOWN = 4096  # processes whose session is remembered
+_STARTED = 19  # which of the fields of /proc/PID/stat says when, from the third on
 _NEWEST, _ALL = 256, 1 << 30  # descriptors of a process that are looked at
 
 End = tuple[str, int]
@@ -71,7 +73,7 @@ class Owners:
         self._members, self.gave_up = members, False
         self._diag, self._home, self._sequence = diag, home, 0
         self._space = f"pid:[{pid_namespace}]"
-        self._recent: list[int] = []
+        self._recent: dict[int, int] = {}  # descriptors by pid, the last one found last
         self._number = 0  # of the descriptor that was found last
         diag.setblocking(False)
 
@@ -142,43 +144,58 @@ class Owners:
         inode, uid = found
         name, until = f"socket:[{inode}]", 0.0
         self.gave_up = False
-        first: tuple[int, str] | None = None
+        first: tuple[int, str, int] | None = None
         views: set[int] = set()
-        for pid, most in self._inside():
+        for pid, known, most in self._inside():
             # it counts from the first who is asked: how many there are is no matter of theirs
             until = until or time.monotonic() + _PATIENCE
             with suppress(OSError):
                 # by descriptor, so that it cannot be another process of the same pid later on
-                process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                process = known or os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
                     number = _holds(process, name, self._number, most, until)
                     if number is not None:
                         self._number = number
                         view = os.stat("ns/mnt", dir_fd=process).st_ino
-                        first = first or (pid, _command(process))
+                        first = first or (pid, _command(process), process)
                         views.add(view)
                         if view == self._home:
                             break
                 finally:
-                    os.close(process)
+                    if not known and (first is None or process != first[2]):
+                        os.close(process)
             # the verifier's processes come first: the agent cannot hide them behind its own
             if time.monotonic() > until:
                 self.gave_up = True
                 break
         if first is None:
             return None
-        self._recent = [first[0], *(pid for pid in self._recent if pid != first[0])][:_RECENT]
-        return Owner(first[0], uid, inode, first[1], frozenset(views))
+        pid, command, process = first
+        self._remember(pid, process)
+        return Owner(pid, uid, inode, command, frozenset(views))
 
-    def _inside(self) -> Iterator[tuple[int, int]]:
-        """Give the processes of the sandbox, each with how many descriptors to look at.
+    def _remember(self, pid: int, process: int) -> None:
+        """Have a process looked at first from now on; one that has ended since answers nothing."""
+        before = self._recent.pop(pid, process)
+        if before != process:
+            os.close(before)
+        self._recent[pid] = process
+        while len(self._recent) > _RECENT:
+            os.close(self._recent.pop(next(iter(self._recent))))
+
+    def close(self) -> None:
+        """Let go of the processes that were found."""
+        while self._recent:
+            os.close(self._recent.popitem()[1])
+
+    def _inside(self) -> Iterator[tuple[int, int, int]]:
+        """Give the processes of the sandbox, each with its descriptor, if it is open, and how far to look.
 
         A glance at those that had connections, then all: first those with a view of their own, and the
         youngest first.
         """
-        for pid in tuple(self._recent):
-            if _space(pid, "pid") == self._space:
-                yield pid, _NEWEST
+        for pid, process in reversed(tuple(self._recent.items())):
+            yield pid, process, _NEWEST
         inside = self._members()
         if inside is None:
             every = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
@@ -186,7 +203,7 @@ class Owners:
         home = f"mnt:[{self._home}]"
         at_home = {pid for pid in inside if _space(pid, "mnt") == home}
         for pid in sorted(inside, key=lambda pid: (pid in at_home, -pid)):
-            yield pid, _ALL
+            yield pid, 0, _ALL
 
 
 def session_of(
@@ -210,6 +227,29 @@ def session_of(
             return sessions[pid]
         pid = parent
     return sessions.get(kernel_session)
+
+
+class Descent:
+    """Remembers of which session a process is: that stays so, whatever becomes of its parents."""
+
+    def __init__(self, stat: Callable[[int], list[str]] = kernel.stat_fields) -> None:
+        self._stat = stat
+        self._known: dict[tuple[int, str], int] = {}
+
+    def session_of(self, pid: int, sessions: Mapping[int, int]) -> int | None:
+        """As the function of that name."""
+        fields = self._stat(pid)
+        if len(fields) <= _STARTED:
+            return None
+        process = pid, fields[_STARTED]
+        found = self._known.get(process)
+        if found is None:
+            found = session_of(pid, sessions, self._stat)
+            if found is not None:
+                if len(self._known) >= _KNOWN:
+                    self._known.clear()
+                self._known[process] = found
+        return found
 
 
 def _packed(address: str) -> bytes:

@@ -8,17 +8,18 @@ vanish while they are read: nothing here raises on content, a missing folder is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from cell.plain import plain
-from cell.records import Process, Verdict
+from cell.records import Label, Process, Regrade, Verdict
+from cell.trials import labels
 from cell.trials.events import Happening
 from cell.trials.files import entries, inner, is_folder, load_object, read_regular, stamp, when
-from cell.verdict import means
+from cell.verdict import Means, means
 
 State = Literal["queued", "running", "paused", "kept", "passed", "failed", "ungraded", "stale"]
 Kind = Literal["missing", "empty", "jobs", "job", "trial", "task", "terminal-bench"]
@@ -67,6 +68,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     recent: tuple[Happening, ...] = ()
     verdict: Verdict | None = None
+    label: Label | None = None
+    regrades: tuple[Regrade, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -91,7 +94,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of trials. `raw_mean` counts a finished trial without reward as 0, as Harbor does;
-    `graded_mean` leaves it out; `firm_mean` leaves out what is suspect as well."""
+    `graded_mean` leaves it out; `firm_mean` leaves out what is suspect as well, `faultless_mean` what a
+    person labelled a fault (`faults` of them)."""
 
     path: str
     name: str
@@ -102,7 +106,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     raw_mean: float | None = None
     graded_mean: float | None = None
     firm_mean: float | None = None
+    faultless_mean: float | None = None
     suspects: int = 0
+    faults: int = 0
     started: float | None = None
     finished: float | None = None
 
@@ -218,9 +224,8 @@ def match(trials: Iterable[Trial], wanted: str) -> list[Trial]:
 
 def read_trial(path: Path | str, *, now: float | None = None) -> Trial:
     """Read one trial folder, whatever is in it."""
-    from cell.trials.trial import TrialFolder
-
-    return TrialFolder(Path(path)).read(time.time() if now is None else now)
+    moment = time.time() if now is None else now
+    return Reader([], clock=lambda: moment).trial(Path(path))
 
 
 def read_job(path: Path | str, *, now: float | None = None) -> Job:
@@ -235,7 +240,8 @@ def fold(path: str, trials: Sequence[Trial], about: object = None) -> Job:
     for trial in trials:
         counts[trial.state] = counts.get(trial.state, 0) + 1
     done = [trial for trial in trials if trial.finished is not None or trial.verdict is not None]
-    both = means(trial.verdict or Verdict(verdict="ungraded") for trial in done)
+    both = _means(done)
+    sound = [trial for trial in done if trial.label is None or trial.label.word != labels.FAULT]
     declared = inner(about, "n_total_trials")
     total = max(declared if isinstance(declared, int) else 0, len(trials))
     finished = when(inner(about, "finished_at"))
@@ -252,10 +258,16 @@ def fold(path: str, trials: Sequence[Trial], about: object = None) -> Job:
         raw_mean=both.raw,
         graded_mean=both.graded,
         firm_mean=both.firm,
+        faultless_mean=_means(sound).graded,
         suspects=both.suspects,
+        faults=len(done) - len(sound),
         started=when(inner(about, "started_at")),
         finished=finished,
     )
+
+
+def _means(trials: Iterable[Trial]) -> Means:
+    return means(trial.verdict or Verdict(verdict="ungraded") for trial in trials)
 
 
 class Reader:
@@ -272,6 +284,7 @@ class Reader:
         self._folder = TrialFolder
         self._known: dict[str, TrialFolder] = {}
         self._jobs: dict[str, tuple[tuple[int, int, int], object]] = {}
+        self._labels: dict[Path, tuple[tuple[int, int, int], dict[str, Label]]] = {}
 
     def scan(self) -> Snapshot:
         """Look once. About 1 ms per 30 finished trials that did not change."""
@@ -291,14 +304,28 @@ class Reader:
     def job(self, path: Path) -> Job:
         """Read one job folder."""
         folders = [Path(entry.path) for entry in entries(path) if is_folder(entry)]
-        return fold(str(path), [self.trial(f) for f in folders if self._trial(f)], self._about(path))
+        said = self._said(path)
+        trials = [self._read(f, said) for f in folders if self._trial(f)]
+        return fold(str(path), trials, self._about(path))
 
     def trial(self, path: Path) -> Trial:
         """Read one trial folder."""
+        return self._read(path, self._said(path.absolute().parent))
+
+    def _read(self, path: Path, said: Mapping[str, Label]) -> Trial:
         known = self._known.get(str(path))
         if known is None:
             known = self._known[str(path)] = self._folder(path)
-        return known.read(self.clock())
+        trial, label = known.read(self.clock()), said.get(path.absolute().name)
+        return trial if label is None else msgspec.structs.replace(trial, label=label)
+
+    def _said(self, job: Path) -> Mapping[str, Label]:
+        """Return what people said of the job's trials."""
+        mark, (before, value) = stamp(labels.place(job)), self._labels.get(job, ((0, 0, 0), {}))
+        if mark != before:
+            value = labels.read(job)
+            self._labels[job] = (mark, value)
+        return value
 
     def _trial(self, path: Path) -> bool:
         return str(path) in self._known or is_trial(path)

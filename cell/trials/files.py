@@ -70,6 +70,17 @@ def load_record(path: Path | str, kind: type[R]) -> R | None:
         return None
 
 
+def load_lines(path: Path | str, kind: type[R]) -> list[R]:
+    """Return the records in a file that has one a line; what is torn or something else is passed over."""
+    found = []
+    for raw in (read_regular(path, limit=JSON_LIMIT) or b"").split(b"\n"):
+        try:
+            found.append(msgspec.json.decode(raw, type=kind))
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            continue
+    return found
+
+
 def mtime(path: Path | str) -> float | None:
     """Return when the file was last written (seconds since the epoch), None when it is not there."""
     try:

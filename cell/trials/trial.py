@@ -8,13 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from cell.plain import plain
-from cell.records import CellInfo, Verdict
+from cell.records import CellInfo, Regrade, Verdict
 from cell.trials import STALE_AFTER, State, Trial, alive
 from cell.trials.events import EventLog, Happening
-from cell.trials.files import entries, inner, is_folder, load_object, load_record, stamp, when, word
+from cell.trials.files import (
+    entries,
+    inner,
+    is_folder,
+    load_lines,
+    load_object,
+    load_record,
+    stamp,
+    when,
+    word,
+)
 from cell.trials.harbor import signature_of, verdict_of
 
-_WATCHED = ("config.json", "result.json", "cell/cell.json", "cell/verdict.json")
+_WATCHED = ("config.json", "result.json", "cell/cell.json", "cell/verdict.json", "cell/regrades.jsonl")
 _MOST_LOOKED_AT = 2000  # files of a folder that an agent or its verifier filled, at each look
 _BAD_CAUSE = "result.json cannot be read"
 
@@ -31,6 +41,7 @@ class TrialFolder:
         self._info: CellInfo | None = None
         self._given: Verdict | None = None
         self._verdict: Verdict | None = None
+        self._regrades: tuple[Regrade, ...] = ()
         self._signature = ""
         self._sessions = 0
         self._trial: Trial | None = None
@@ -69,6 +80,8 @@ class TrialFolder:
         if "cell/verdict.json" in new:
             found = load_record(path / "cell/verdict.json", Verdict)
             self._given = found or (self._given if new["cell/verdict.json"][2] else None)
+        if "cell/regrades.jsonl" in new:
+            self._regrades = tuple(load_lines(path / "cell/regrades.jsonl", Regrade))
         self._verdict = self._given
         if self._verdict is None and self._result:
             self._verdict = verdict_of(path, self._result)
@@ -118,6 +131,7 @@ class TrialFolder:
             warnings=tuple(plain(text, limit=300) for text in info.warnings) if info else (),
             recent=self._recent(state, verdict, when(result.get("finished_at"))),
             verdict=verdict,
+            regrades=self._regrades,
         )
 
     def _state(self, now: float, lives: bool, last: float | None) -> State:

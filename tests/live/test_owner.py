@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cell import kernel
-from cell.egress.owner import Owner, Owners, session_of
+from cell.egress.owner import Descent, Owner, Owners, session_of
 
 from .network import until, world
 
@@ -99,6 +100,18 @@ async def test_attribution_is_right_for_two_hundred_connections_of_many_processe
         )
         for one in connections.values():
             one.close()
+        assert 0 < len(processes_held()) <= 8
+        owners.close()
+        assert not processes_held()
+
+
+def processes_held() -> list[str]:
+    """Which folders of processes this one has open."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return [path for path in found if re.fullmatch(r"/proc/\d+( \(deleted\))?", path)]
 
 
 async def test_the_owner_of_a_datagram_is_found_too(tmp_path: Path) -> None:
@@ -256,3 +269,15 @@ async def test_a_process_with_very_many_descriptors_hides_nobody_elses_connectio
                 assert owner.only_in(kernel.namespace_of(verifier.pid, "mnt"))
                 one.close()
             await verifier.ended
+
+
+def test_a_session_is_remembered_though_the_parents_are_gone() -> None:
+    started = ["0"] * 15 + ["77"]
+    table = {10: ["S", "1", "0", "10", *started], 12: ["S", "10", "0", "12", *started]}
+    descent = Descent(lambda pid: table.get(pid, []))
+    assert descent.session_of(12, {10: 3}) == 3
+    table[12] = ["S", "1", "0", "12", *started]  # an orphan that called setsid
+    assert descent.session_of(12, {}) == 3
+    table[12] = ["S", "1", "0", "12", *started[:-1], "99"]
+    assert descent.session_of(12, {}) is None, "a later process of the same pid is another one"
+    assert descent.session_of(13, {10: 3}) is None

@@ -84,6 +84,7 @@ async def grade(hud: Cockpit) -> None:
     await hud.press("r")
     assert isinstance(hud.app.screen, MenuScreen)
     assert "×10" in hud.screen
+    assert "beside the score, with four times the verifier's time" in hud.screen
     await hud.press("enter")
     assert "grade" in hud.footer, "not now, and it says why"
     await hud.press("r", "j", "j", "enter")

@@ -12,7 +12,7 @@ from hudtui.actions import ACTIONS, EVERYWHERE, SCROLLED, VIEWS, Action
 from hudtui.screens import DocScreen, MenuScreen, help_lines
 from hudtui.terminal import TerminalPane
 
-from . import egress_keys, identity_keys, reaching_keys, replay_keys
+from . import egress_keys, identity_keys, noting_keys, reaching_keys, replay_keys
 from .conftest import Cockpit, Open
 
 
@@ -402,7 +402,7 @@ for _view in VIEWS:
     if _view != "fleet":
         CHECKS[_view, "next_cell"] = CHECKS[_view, "previous_cell"] = neighbours
 CHECKS["detail", "help"] = helped
-CHECKS |= reaching_keys.CHECKS
+CHECKS |= reaching_keys.CHECKS | noting_keys.CHECKS
 for _view, _keys in (("egress", egress_keys), ("identity", identity_keys), ("replay", replay_keys)):
     CHECKS |= {(_view, name): check for name, check in _keys.CHECKS.items()}
 

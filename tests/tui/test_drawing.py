@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from cell.trials.sessions import Session
 from hudtui.drawing import Ground, GroundScreen, Kept
+from hudtui.terminal import TerminalPane
+
+from .conftest import FakeEngine
 
 
 class Counting(Widget):
@@ -26,6 +33,23 @@ class Counting(Widget):
 
 class Still(Kept, Counting):
     pass
+
+
+class Drawn(TerminalPane):
+    drawn = 0
+
+    def render_line(self, y: int) -> Strip:
+        self.drawn += y == 0
+        return super().render_line(y)
+
+
+class One(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pane = Drawn(FakeEngine, fps=0)
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
 
 
 class Two(App[None]):
@@ -70,3 +94,37 @@ async def test_a_widget_that_changes_is_drawn_in_whole_or_in_part() -> None:
         app.still.styles.width = 2
         await pilot.pause()
         assert app.screen_line(0) == "tw", "another size is another picture"
+
+
+async def test_what_was_drawn_goes_without_a_full_collection(tmp_path: Path) -> None:
+    path = tmp_path / "x.pane"
+    path.write_text("")
+    app = One()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.pane.watch_session(
+            Session(n=1, name="#1", kind="pane", path=str(path), tty=True, cols=58, rows=18)
+        )
+        await pilot.pause()
+        flags = gc.get_debug()
+        gc.collect()
+        gc.disable()
+        try:
+            before = app.pane.drawn
+            for number in range(40):
+                more(path, f"line {number}\n")
+                app.pane.turn()
+                await pilot.pause()
+            assert app.pane.drawn > before + 30
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = [each for each in gc.garbage if isinstance(each, Strip)]
+        finally:
+            gc.set_debug(flags)
+            gc.garbage.clear()
+            gc.enable()
+    assert len(left) < 40, "some are of the border; each line of each picture would be hundreds"
+
+
+def more(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)

@@ -12,6 +12,7 @@ from hudtui import navigation, operating, starting
 from hudtui.app import VIEW_CLASSES
 from hudtui.attaching import Attaching
 from hudtui.driven import ChannelFeed
+from hudtui.listing import ListView
 from hudtui.operating import refusal, runtime_of, who_am_i
 from hudtui.selecting import Spot
 from hudtui.session_rows import columns
@@ -147,6 +148,7 @@ def test_the_views_in_the_order_of_their_keys() -> None:
     assert VIEW_CLASSES[:3] == (FleetView, SessionsView, CommandsView)
     assert VerdictView in VIEW_CLASSES
     assert issubclass(SessionsView, Attaching)
+    assert issubclass(FleetView, ListView)
 
 
 def test_a_shell_of_our_own_prints_once() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hudtui import spread
+import pytest
+
+from cell.changes import KINDS
+from cell.records import Regrade, Verdict, encode
+from hudtui import operating, spread
 from hudtui.beside import BesidePane
 from hudtui.copying import CopyingPane
 from hudtui.sorting import ask_sort
@@ -47,6 +51,43 @@ async def test_ten_gradings_from_the_menu(tmp_path: Path, cockpit: Open, monkeyp
         await hud.pilot.pause()
         assert "aaaaaaa graded 10 times" in hud.screen
         assert "always the same" in hud.screen
+
+
+@pytest.mark.parametrize("change", KINDS)
+async def test_a_grading_with_one_thing_changed_is_started_from_the_menu(
+    change: str, tmp_path: Path, cockpit: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(operating, "start_cell", lambda words, _: started.append(list(words)) or "started")
+    path = trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="finished", kept=True)
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("r", *"jjj", *("j" * KINDS.index(change)), "enter")
+        assert "started" in hud.footer
+    assert started == [["grade", str(path), "--with", change]]
+
+
+async def test_what_such_a_grading_gave_stands_beside_the_score(tmp_path: Path, cockpit: Open) -> None:
+    failed = Verdict(verdict="graded", rewards={"reward": 0.0})
+    path = trial(tmp_path / "jobs/job", "task", "aaaaaaa", verdict=failed)
+    passed = Verdict(verdict="graded", rewards={"reward": 1.0}, notes=("\x1b[2J",))
+    evil = Regrade(
+        t=2.0, attempt=3, change="\x1b]0;x\x07", who="", verdict=Verdict(verdict="ungraded", fault="\x1b")
+    )
+    good = Regrade(t=1.0, attempt=2, change="timeout=x4", who="ada", verdict=passed)
+    lines = (encode(good), b"torn", encode(evil))
+    (path / "cell/regrades.jsonl").write_bytes(b"\n".join(lines))
+    kept = path / "cell/regrades/2/verifier"
+    kept.mkdir(parents=True)
+    (kept / "test-stdout.txt").write_text("what it said with more time\n")
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("enter")
+        assert re.search(r"with timeout=x4 +1\.00", hud.screen)
+        assert "× 0.00" in hud.screen, "the score"
+        assert "\x1b" not in hud.screen and "with ␛]0;x␇" in hud.screen
+        hud.app.verdict.to_evidence()
+        await hud.press("enter")
+        assert "what it said with more time" in hud.screen
+        assert [job.graded_mean for job in hud.app.snapshot.jobs] == [0.0]
 
 
 async def test_what_stands_beside_the_fleet_keeps_one_screen(tmp_path: Path, cockpit: Open) -> None:

@@ -10,6 +10,8 @@ from cell import arguments, cli, handlers
 from cell.commands import completing, entering, granting, looking, operating, running, saying
 from cell.errors import HarnessError, UsageError
 from cell.records import Cause, Verdict
+from cell.words import own_words
+from cell.words import seconds as seconds_of
 
 
 def test_every_command_of_the_parser_is_done_and_no_other() -> None:
@@ -58,13 +60,13 @@ def test_every_command_says_what_it_is_for(command: str, capsys: pytest.CaptureF
 def test_what_follows_a_cell_is_ours_up_to_the_command(
     words: list[str], role: str, command: list[str]
 ) -> None:
-    assert arguments.own_words(words, {"role": "agent"}) == ({"role": role}, command)
+    assert own_words(words, {"role": "agent"}) == ({"role": role}, command)
 
 
 @pytest.mark.parametrize("words", [["--as"], ["--as", "king"], ["--as="], ["--bogus", "x"], ["--as", "--"]])
 def test_what_is_not_ours_nor_a_command_is_a_usage_error(words: list[str]) -> None:
     with pytest.raises(UsageError):
-        arguments.own_words(words, {"role": "agent"})
+        own_words(words, {"role": "agent"})
 
 
 def test_a_grant_is_a_text_that_a_shell_takes(tmp_path: Path) -> None:
@@ -96,13 +98,13 @@ def test_a_grant_is_a_text_that_a_shell_takes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("3d", 259200)])
 def test_times_are_a_number_and_a_letter(text: str, seconds: float) -> None:
-    assert arguments._seconds(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "2", "h", "0h", "-1h", "2 h", "2w", "1e3s", "99999999s"])
 def test_other_times_are_a_usage_error(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
-        arguments._seconds(text)
+        seconds_of(text)
 
 
 def completed(*words: str) -> set[str]:
