@@ -69,7 +69,9 @@ class OwnWay:
         if not self._names:
             self.lost = ("port 53: held by a program of the agent's, so no name is answered",)
             return
-        names = NameServer(self._pool, partial(self._border.asked, facts["names"]), ipv6=ipv6)
+        border, server = self._border, facts["names"]
+        asked, may_name = partial(border.asked, server), partial(border.may_name, server)
+        names = NameServer(self._pool, asked, may_name=may_name, ipv6=ipv6)
         self._answering = asyncio.create_task(names.serve(*self._names))
         self.over = (("/etc/resolv.conf", f"nameserver {facts['names']}\n".encode()),)
 

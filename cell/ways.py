@@ -170,7 +170,8 @@ class Ways:
             for label in ("way", "way6"):
                 if label in self._sockets:
                     await self._caught.serve(self._sockets.pop(label))
-            self._names = NameServer(names, partial(border.asked, "127.0.0.1"), ipv6=self.ends.ipv6)
+            asked, may_name = partial(border.asked, "127.0.0.1"), partial(border.may_name, "127.0.0.1")
+            self._names = NameServer(names, asked, may_name=may_name, ipv6=self.ends.ipv6)
             sockets = self._sockets["names"], self._sockets["names-tcp"]
             self._answering = asyncio.create_task(self._names.serve(*sockets))
         elif "way" in self._sockets:
@@ -188,7 +189,7 @@ class Ways:
             if way is not None:
                 way.cut("the agent phase is over", "starting", "agent")
         if self._names is not None:
-            self._names.report_anew()
+            self._names.begin_anew()
 
     @asynccontextmanager
     async def for_verifier(self) -> AsyncIterator[None]:
@@ -198,6 +199,8 @@ class Ways:
         """
         if self._border is None:
             raise HarnessError("the ways out are not served")
+        if self._names is not None:
+            self._names.begin_anew()
         try:
             if "verifier" in self._sockets:
                 self._visit = OwnWay(self._border, self._dialer, self._limits)

@@ -97,6 +97,7 @@ ROWS: dict[int, str] = {
     101: "each phase's own list, and the reverse",
     102: "rewards, conftest.py, sitecustomize, plugins and PATH shims planted",
     103: "a verifier that crashes, is late, misses a tool, is denied a host",
+    126: "more names than there are addresses, before and while the verifier asks for its own",
     104: "daemons, ports, shared memory, cron for the next rollout",
     105: "grade in the agent phase; grade twice",
     118: "/proc/N/{root,environ,fd,mem} of the verifier",

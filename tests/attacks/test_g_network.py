@@ -318,3 +318,28 @@ def test_103_a_verifier_that_is_denied_a_host(tmp_path: Path) -> None:
         evidence = [one for one in causes["network"]["evidence"] if "denied.example" in one["text"]]
         assert evidence and evidence[0]["kind"] == "event" and int(evidence[0]["ref"]) > 0, said
         assert "is not in allowed_hosts of [verifier]" in evidence[0]["text"]
+
+
+@pytest.mark.parametrize("agent", [("public",), ("no-network",)], ids=["shared", "the verifier's own"])
+def test_126_no_crowd_of_names_leaves_the_verifier_without(
+    phased: Callable[[tuple[str, ...], tuple[str, ...]], LiveCell], internet: Internet, agent: tuple[str, ...]
+) -> None:
+    """There are as many addresses as the pool has, and the agent could ask for all of them."""
+    cell = phased(agent, ("public",))
+    said = cell.trial / "cell/root/upper/tmp/names"
+    linger(cell, "floods_names", "/tmp/names")
+    if agent == ("public",):
+        assert until(lambda: said.exists() and " 2" in said.read_text(), seconds=60), "control: it had all"
+    graded = cell.grade(
+        "#!/bin/sh\nuntil [ -s /tmp/names ] && tail -n 1 /tmp/names | grep -qv ' 0'; do sleep 0.05; done\n"
+        "curl -s -m 20 --noproxy '*' http://v.example/; echo\n"
+        "curl -s -m 20 --noproxy '*' http://w.example/; echo\n"
+        "echo 1 > /logs/verifier/reward.txt\n",
+        timeout=60,
+    )
+    assert (graded["output"], graded["rewards"]) == ("hello /\nhello /\n", {"reward": 1}), said.read_text()[
+        -500:
+    ]
+    asked = [one["host"] for one in cell.events("egress") if one["way"] == "name"]
+    assert {"v.example", "w.example"} <= set(asked), "what the verifier asks for is recorded all the same"
+    assert len(asked) < 40_000
