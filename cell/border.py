@@ -106,7 +106,7 @@ class Border:
         if owner is None:
             self._wonder()
             return None
-        session = self._descent.session_of(owner.pid, self._sessions())
+        session = self._descent.session_of(owner, self._sessions())
         if owner.only_in(self._sandbox.mount_namespace):
             phase = self.phase
             return Caller("sealed" if phase == "verifier" else phase, owner.pid, owner.command, session)
@@ -169,7 +169,7 @@ class Border:
                 allowed=known,
                 rule="name pool",
                 reason="answered here, nothing is asked outside" if known else "there is no such name",
-                session=self._descent.session_of(pid, self._sessions()) if pid else None,
+                session=self._descent.session_of(owner, self._sessions()) if owner else None,
                 pid=pid,
                 command=command,
             )

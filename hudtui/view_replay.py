@@ -60,6 +60,10 @@ class ReplayView(HudView):
         """The terminal, or the note."""
         return [self.term, self.note]
 
+    def trial(self) -> Trial | None:
+        """The cell in scope, else the one chosen on Fleet."""
+        return self.hud.scoped or self.hud.fleet.trial()
+
     # ── which session ─────────────────────────────────────────────────────────────────────────
 
     def enter(self) -> None:
@@ -73,7 +77,7 @@ class ReplayView(HudView):
 
     def update(self) -> None:
         """Take in what was recorded since; the moment stays."""
-        trial = self.hud.scoped
+        trial = self.trial()
         found = self._sessions(trial)
         if trial is None or not found:
             self._nothing(trial)
@@ -157,7 +161,7 @@ class ReplayView(HudView):
             return
         term.extent = _extent(session, self.hud.clock())
         self._gather(session)
-        trial = self.hud.scoped
+        trial = self.trial()
         name = f"{trial.id} {trial.task} · " if trial is not None else ""
         when = f" · {moment((session.started or 0) + term.now)}" if session.started else ""
         titled(term, f"{name}{session_name(session)}{when}", session.command or "shell")
@@ -301,7 +305,7 @@ class ReplayView(HudView):
 
     def act_open(self) -> None:
         """Choose the session."""
-        trial = self.hud.scoped
+        trial = self.trial()
         found = self._sessions(trial)
         if trial is None or not found:
             return

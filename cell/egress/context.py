@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from cell.events import Egress, EgressEnd
@@ -76,6 +77,11 @@ class Limits:
     tunnel: float = 4 * 3600.0
     linger: float = 2.0
     plain_on_443: bool = True
+
+    @cached_property
+    def times(self) -> dict[str, float]:
+        """The limits of what has one of its own, by name."""
+        return {"head": self.head, "idle": self.idle, "closed": self.linger}
 
     @property
     def crowded(self) -> Decision:

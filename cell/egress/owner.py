@@ -28,7 +28,6 @@ _LONGEST_COMMAND = 400  # characters that a record keeps
 _RECENT = 8  # processes that are looked at first
 _PATIENCE = 0.25  # seconds of a search, however hard a world is made to search
 _KNOWN = 4096  # processes whose session is remembered
-_STARTED = 19  # which of the fields of /proc/PID/stat says when, from the third on
 _NEWEST, _ALL = 256, 1 << 30  # descriptors of a process that are looked at
 
 End = tuple[str, int]
@@ -41,10 +40,11 @@ class Owner:
     `pid` is the substrate's number, `uid` the sandbox's. A socket that a child has inherited has more
     than one holder: `pid` is one of them, and `mount_namespaces` has those of all that were found. Who
     has the agent's view of files ends the search; so a connection is the verifier's only if nobody
-    else has it.
+    else has it. `process` is a number for this very process: the same as before only for the same one.
     """
 
     pid: int
+    process: int
     uid: int
     inode: int
     command: str
@@ -73,7 +73,8 @@ class Owners:
         self._members, self.gave_up = members, False
         self._diag, self._home, self._sequence = diag, home, 0
         self._space = f"pid:[{pid_namespace}]"
-        self._recent: dict[int, int] = {}  # descriptors by pid, the last one found last
+        self._recent: dict[int, tuple[int, int]] = {}  # (descriptor, number) by pid, the last found last
+        self._found = 0  # how many processes have been found
         self._number = 0  # of the descriptor that was found last
         diag.setblocking(False)
 
@@ -171,22 +172,28 @@ class Owners:
         if first is None:
             return None
         pid, command, process = first
-        self._remember(pid, process)
-        return Owner(pid, uid, inode, command, frozenset(views))
+        return Owner(pid, self._remember(pid, process), uid, inode, command, frozenset(views))
 
-    def _remember(self, pid: int, process: int) -> None:
-        """Have a process looked at first from now on; one that has ended since answers nothing."""
-        before = self._recent.pop(pid, process)
+    def _remember(self, pid: int, process: int) -> int:
+        """Have a process looked at first from now on, and return its number.
+
+        It stays open: one that has ended answers nothing, whoever has its pid by then.
+        """
+        before, number = self._recent.pop(pid, (process, 0))
         if before != process:
             os.close(before)
-        self._recent[pid] = process
+        if before != process or not number:
+            self._found += 1
+            number = self._found
+        self._recent[pid] = process, number
         while len(self._recent) > _RECENT:
-            os.close(self._recent.pop(next(iter(self._recent))))
+            os.close(self._recent.pop(next(iter(self._recent)))[0])
+        return number
 
     def close(self) -> None:
         """Let go of the processes that were found."""
         while self._recent:
-            os.close(self._recent.popitem()[1])
+            os.close(self._recent.popitem()[1][0])
 
     def _inside(self) -> Iterator[tuple[int, int, int]]:
         """Give the processes of the sandbox, each with its descriptor, if it is open, and how far to look.
@@ -194,7 +201,7 @@ class Owners:
         A glance at those that had connections, then all: first those with a view of their own, and the
         youngest first.
         """
-        for pid, process in reversed(tuple(self._recent.items())):
+        for pid, (process, _) in reversed(tuple(self._recent.items())):
             yield pid, process, _NEWEST
         inside = self._members()
         if inside is None:
@@ -234,21 +241,17 @@ class Descent:
 
     def __init__(self, stat: Callable[[int], list[str]] = kernel.stat_fields) -> None:
         self._stat = stat
-        self._known: dict[tuple[int, str], int] = {}
+        self._known: dict[int, int] = {}
 
-    def session_of(self, pid: int, sessions: Mapping[int, int]) -> int | None:
+    def session_of(self, owner: Owner, sessions: Mapping[int, int]) -> int | None:
         """As the function of that name."""
-        fields = self._stat(pid)
-        if len(fields) <= _STARTED:
-            return None
-        process = pid, fields[_STARTED]
-        found = self._known.get(process)
+        found = self._known.get(owner.process)
         if found is None:
-            found = session_of(pid, sessions, self._stat)
+            found = session_of(owner.pid, sessions, self._stat)
             if found is not None:
                 if len(self._known) >= _KNOWN:
                     self._known.clear()
-                self._known[process] = found
+                self._known[owner.process] = found
         return found
 
 

@@ -17,7 +17,7 @@ class Patience:
 
     def __init__(self, limits: Limits, late: Callable[[str], None]) -> None:
         self._late, self._loop = late, asyncio.get_running_loop()
-        self._times = {"head": limits.head, "idle": limits.idle, "closed": limits.linger}
+        self._times = limits.times
         self._otherwise = limits.stall
         self._what, self._deadline = "", 0.0
         self._timer: asyncio.TimerHandle | None = None

@@ -83,13 +83,17 @@ async def test_attribution_is_right_for_two_hundred_connections_of_many_processe
                         connections[accepted.getsockname()[0], peer[1]] = accepted
             assert len(told) == len(connections) == 200
             owners = here.owners
+            numbers: dict[int, int] = {}
             for meant, port, inner, uid in told:
                 owner = owners.of(connections[meant, port])
+                while owner is None and owners.gave_up:  # on a machine that has much else to do
+                    owner = owners.of(connections[meant, port])
                 assert isinstance(owner, Owner)
                 spaces = (
                     Path(f"/proc/{owner.pid}/status").read_text().split("NSpid:")[1].splitlines()[0].split()
                 )
                 assert (int(spaces[-1]), owner.uid) == (inner, uid)
+                assert numbers.setdefault(owner.process, owner.pid) == owner.pid
                 assert owner.only_in(here.sandbox.mount_namespace)
                 assert not owner.only_in(here.sandbox.mount_namespace + 1)
                 assert session_of(owner.pid, {child.pid: 7}) == 7
@@ -272,12 +276,12 @@ async def test_a_process_with_very_many_descriptors_hides_nobody_elses_connectio
 
 
 def test_a_session_is_remembered_though_the_parents_are_gone() -> None:
-    started = ["0"] * 15 + ["77"]
-    table = {10: ["S", "1", "0", "10", *started], 12: ["S", "10", "0", "12", *started]}
+    def owner(process: int) -> Owner:
+        return Owner(12, process, 0, 1, "it", frozenset())
+
+    table = {10: ["S", "1", "0", "10"], 12: ["S", "10", "0", "12"]}
     descent = Descent(lambda pid: table.get(pid, []))
-    assert descent.session_of(12, {10: 3}) == 3
-    table[12] = ["S", "1", "0", "12", *started]  # an orphan that called setsid
-    assert descent.session_of(12, {}) == 3
-    table[12] = ["S", "1", "0", "12", *started[:-1], "99"]
-    assert descent.session_of(12, {}) is None, "a later process of the same pid is another one"
-    assert descent.session_of(13, {10: 3}) is None
+    assert descent.session_of(owner(1), {10: 3}) == 3
+    table[12] = ["S", "1", "0", "12"]  # an orphan that called setsid
+    assert descent.session_of(owner(1), {}) == 3
+    assert descent.session_of(owner(2), {}) is None, "a later process of the same pid is another one"

@@ -61,14 +61,30 @@ def running(tmp_path: Path, *output: tuple[float, str], exit: int | None = None)
     )
 
 
-async def test_without_a_cell_in_scope_it_says_how_to_choose_one(jobs: Path, cockpit: Open) -> None:
+async def test_without_a_cell_in_scope_it_is_the_one_chosen_on_fleet(jobs: Path, cockpit: Open) -> None:
     async with cockpit(jobs) as hud:
+        for _ in range(3):
+            chosen = hud.app.fleet.trial()
+            assert chosen is not None
+            await hud.press("7")
+            assert hud.app.scope is None
+            assert f"{chosen.id} {chosen.task}" in hud.screen
+            await hud.press("1", "j")
+
+
+async def test_without_any_cell_it_says_how_to_choose_one(tmp_path: Path, cockpit: Open) -> None:
+    async with cockpit(tmp_path) as hud:
         await hud.press("7")
         assert "Replay is about one cell" in hud.screen
         for key in ("space", "left", "right", "n", "N", "g", "G", "comma", "full_stop", "enter", "z", "tab"):
             await hud.press(key)
-        await hud.press("1", "enter", "7")
-        assert "of 04:08" in hud.screen, "a session that runs is as long as it has run"
+        assert "Replay is about one cell" in hud.screen
+
+
+async def test_a_session_that_runs_is_as_long_as_it_has_run(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        await hud.press("enter", "7")
+        assert "of 04:08" in hud.screen
 
 
 async def test_harbors_trials_say_which_record_is_missing(cockpit: Open) -> None:
