@@ -273,6 +273,10 @@ class Desk:
     async def _release(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         self.world.kept = False
         self.publish()
+        runner = self.info.runner if self.info is not None else None
+        if self.world.phase == "finished" and (runner is None or kernel.process(runner.pid) != runner):
+            # nobody else is there to end it
+            self.world.close(f"released by {by}")
 
     async def _stop(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         if by == "operator" and self.world.phase in ("starting", "agent", "sealed", "verifier"):

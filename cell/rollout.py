@@ -196,7 +196,9 @@ class Rollout:
         try:
             verdict = await asyncio.to_thread(self._concluded)
             keep = self.settings.keep == "always" or (self.settings.keep == "failed" and not verdict.clean)
-            self.kept = keep and not self.cancelled and not self.fatal and self._serve is not None
+            info = read_info(self.trial)
+            asked = info is not None and info.kept  # while it ran, by an operator
+            self.kept = (keep or asked) and not self.cancelled and not self.fatal and self._serve is not None
             with suppress(CellError, OSError, TimeoutError):
                 async with asyncio.timeout(60):
                     await self._part(verdict)

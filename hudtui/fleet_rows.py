@@ -267,12 +267,12 @@ def job_line(jobs: Sequence[Job]) -> str:
         parts.append(f"mean {job.raw_mean:.2f}")
     if job.graded_mean is not None:
         parts.append(f"graded {job.graded_mean:.2f}")
+    if job.faults:
+        mean = "–" if job.faultless_mean is None else f"{job.faultless_mean:.2f}"
+        parts.append(f"without {job.faults} labelled fault{'s' * (job.faults > 1)} {mean}")
     if job.suspects and job.firm_mean is not None:
         parts.append(f"without suspects {job.firm_mean:.2f}")
         parts.append(f"suspect {job.suspects}")
-    if job.faults:
-        mean = "–" if job.faultless_mean is None else f"{job.faultless_mean:.2f}"
-        parts.append(f"without {job.faults} labelled fault {mean}")
     done = sum(trial.state not in ("running", "paused") for trial in job.trials)
     total = sum(each.total for each in jobs)
     if total and done < total:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import cast
 
+from textual import events
 from textual.widgets import ContentSwitcher
 
 from cell.plain import plain
@@ -122,6 +123,12 @@ class Navigating(Looking):
             self._do(action.name)
         elif word:
             self.flash(f"`{text}` is no command; ? lists the actions")
+
+    async def on_key(self, event: events.Key) -> None:
+        """Give the prompt what was typed ahead: pressed before it had the keyboard, it has come back here."""
+        if event.is_printable and event.character and self.prompt.display and self.focused is self.prompt:
+            event.prevent_default()
+            self.prompt.insert_text_at_cursor(event.character)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────
 

@@ -26,7 +26,7 @@ _DONE = {
     "pause": "the agent waits · p lets it go on",
     "continue": "the agent goes on",
     "keep": "kept: it stays when it has finished, until H releases it",
-    "release": "released: it goes when it has finished",
+    "release": "released: it goes as soon as its rollout is over",
     "stop": "stopped",
     "finish": "the agent phase is over; it is graded now",
 }
@@ -58,6 +58,8 @@ def refusal(trial: Trial | None, method: str, *, read_only: bool = False) -> str
         return f"{method}: this cockpit only looks (--read-only)"
     if trial.origin != "cell":
         return f"{method}: {trial.id} is Harbor's record; there is no cell to ask"
+    if not trial.alive and trial.state == "running":
+        return f"{method}: {trial.id} is starting; there is no cell to ask yet"
     if not trial.alive:
         return f"{method}: {trial.id} has ended; only its records are left"
     if trial.phase in get_args(PhaseName):

@@ -48,7 +48,8 @@ class Prompt(Input):
             self.value = "" if self._last else value
         self.cursor_position = len(self.value)
         self.set_class(False, "-wrong")
-        self.focus()
+        # at once: what is typed next may be under way already
+        self.screen.set_focus(self)
 
     def wrong(self, message: str) -> None:
         """Mark the text as one that is not understood (yet); "" takes the mark away."""

@@ -50,7 +50,10 @@ def means_line(job: Job) -> str:
         ("mean", job.raw_mean),
         (f"without {job.suspects} suspect", job.firm_mean if job.suspects else None),
         ("over the graded", job.graded_mean),
-        (f"without {job.faults} labelled {FAULT}", job.faultless_mean if job.faults else None),
+        (
+            f"without {job.faults} labelled {FAULT}{'s' * (job.faults > 1)}",
+            job.faultless_mean if job.faults else None,
+        ),
     ):
         said += [] if mean is None else [f"{name} {mean:.2f}"]
     return " · ".join(said)

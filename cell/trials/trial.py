@@ -108,7 +108,7 @@ class TrialFolder:
             agent=plain(info.agent if info else self._agent(config, result), limit=80),
             model=plain(_model(config, result), limit=80),
             state=state,
-            origin="cell" if info or (self.path / "cell").is_dir() else "harbor",
+            origin="cell" if self._ours() else "harbor",
             phase=self._phase(state),
             score=verdict.reward if verdict else None,
             tests_passed=passed,
@@ -159,11 +159,18 @@ class TrialFolder:
             return _BAD_CAUSE
         return ""
 
+    def _ours(self) -> bool:
+        """Say whether a cell wrote it, or will: its folder is there before the cell is."""
+        environment = word(inner(self._config, "environment", "import_path"))
+        return self._info is not None or environment.startswith("cell:") or (self.path / "cell").is_dir()
+
     def _phase(self, state: State) -> str:
         if self.log.phase or self._info:
             return self.log.phase or (self._info.phase if self._info else "")
         if state != "running":
             return "finished" if self._result else ""
+        if self._ours():
+            return "starting"
         return "verifier" if (self.path / "verifier/test-stdout.txt").exists() else "agent"
 
     def _activity(self) -> tuple[float | None, int]:

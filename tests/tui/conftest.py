@@ -226,6 +226,15 @@ class Cockpit:
         self.app._driver.send_message(event)
         await _quiet()
 
+    async def at_once(self, text: str) -> None:
+        """Press all these keys before anything is done about the first: a fast hand, or a slow line."""
+        for char in text:
+            key = {"\n": "enter", "/": "slash", ":": "colon"}.get(char, char)
+            event = events.Key(key, char if char.isprintable() else None)
+            event.set_sender(self.app)
+            self.app._driver.send_message(event)
+        await _quiet()
+
     async def type(self, text: str) -> None:
         """Type into the prompt, at once: a key at a time costs a frame each."""
         assert isinstance(self.app.focused, Input)

@@ -17,6 +17,7 @@ from hudtui.chrome import footer_runs, place_of
 from hudtui.doc import line, wrap
 from hudtui.fleet_rows import ago, columns, duration
 from hudtui.look import DARK, LIGHT, Look
+from hudtui.screens import MenuScreen
 from hudtui.table import fit
 from hudtui.verdict_doc import file_lines
 from hudtui.views import HudView
@@ -328,6 +329,24 @@ def test_a_cell_whose_agent_is_a_person_says_that_it_waits() -> None:
     one = Trial(**known, state="running", agent="human", phase="agent", origin="cell")
     assert fleet_rows._cause(one, 0.0, ())[0][0] == "waits for you"
     assert fleet_rows._cause(msgspec.structs.replace(one, agent="exec"), 0.0, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "came"),
+    [
+        ("/paused\n", "/paused"),
+        (":help\n", "Keys"),
+        ("/agent\njj", "/agent"),
+        ("/x:p\n", "no field is called"),
+    ],
+)
+async def test_keys_typed_ahead_are_the_prompts(keys: str, came: str, jobs: Path, cockpit: Open) -> None:
+    """`p` of a filter pauses no agent because it was typed too fast."""
+    async with cockpit(jobs) as hud:
+        await hud.at_once(keys)
+        assert came in hud.screen
+        assert not hud.wire.asked
+        assert not isinstance(hud.app.screen, MenuScreen)
 
 
 async def test_a_marked_row_has_a_sign_that_is_no_colour(jobs: Path, cockpit: Open) -> None:

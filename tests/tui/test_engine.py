@@ -71,6 +71,12 @@ SCREENS: list[tuple[str, str, list[str]]] = [
         "abcdef\x1b[1;2H\x1b[2@\x1b[1;6H\x1b[1P\x1b[1;1H\x1b[1X",
         ["   bcef"],
     ),
+    ("half of a wide character that is overwritten takes the other half along", "你好\x1b[1;2HZ", [" Z好"]),
+    (
+        "what nobody knows is survived",
+        "\x1b[?9999h\x1b[1;2;3;4;5z\x1b[999999999999Cq\x1b[1;1Hok\x1b[K",
+        ["ok"],
+    ),
     ("a wide character that does not fit wraps", "x" * 19 + "你", ["x" * 19, "你"]),
     ("cursor saved and restored", "\x1b[2;3H\x1b7\x1b[5;5H\x1b8X", ["", "  X"]),
     ("cursor saved and restored, the other way", "\x1b[2;3H\x1b[s\x1b[5;5H\x1b[uX", ["", "  X"]),
@@ -142,6 +148,20 @@ def test_styles(seen: Seen, sequence: str, want: Style) -> None:
     seen.feed(f"\x1b[{sequence}mO\x1b[0mP")
     assert seen.style(0, 0) == want
     assert seen.style(0, 1) == Style.null()
+
+
+def test_a_saved_cursor_brings_its_style_and_an_underline_ends(seen: Seen) -> None:
+    seen.feed("\x1b[31m\x1b[2;3H\x1b7\x1b[0m\x1b[5;5H\x1b8X\x1b[0m\x1b[1;1H\x1b[4:3mU\x1b[4:0mV")
+    assert seen.text()[:2] == ["UV", "  X"]
+    assert seen.style(1, 2) == Style.parse("color(1)")
+    assert (seen.style(0, 0), seen.style(0, 1)) == (Style.parse("underline"), Style.null())
+    seen.feed("a\x1b[38;2;229;229;229mb")
+    assert seen.style(0, 2).color is None, "the default colour is none that could be named"
+
+
+def test_clearing_the_screen_paints_it(seen: Seen) -> None:
+    seen.feed("\x1b[44m\x1b[2J")
+    assert seen.style(3, 10) == Style.parse("on color(4)")
 
 
 def test_erasing_paints_the_background(seen: Seen) -> None:

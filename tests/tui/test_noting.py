@@ -31,7 +31,7 @@ async def test_marked_cells_are_labelled_together(tmp_path: Path, cockpit: Open)
         await hud.press("enter")
         assert "2 cells: fault the mirror was down" in hud.footer
         assert [one.label.word for one in hud.app.snapshot.trials if one.label] == ["fault", "fault"]
-        assert "mean 0.33 · graded 0.33 · without 2 labelled fault 1.00" in hud.screen
+        assert "mean 0.33 · graded 0.33 · without 2 labelled faults 1.00" in hud.screen
         await hud.press("slash")
         await hud.type("label:fault")
         await hud.press("enter")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from hudtui.view_fleet import FleetView
 from hudtui.view_sessions import SessionsView
 from hudtui.view_verdict import VerdictView
 from hudtui.wire_ssh import SshWire
-from screenshots.invented import this_process, trial
+from screenshots.invented import NOW, this_process, trial
 
 from .conftest import Open
 
@@ -79,6 +81,16 @@ def test_what_is_no_living_cell_of_ours_is_refused(tmp_path: Path) -> None:
     gone = read_trial(trial(tmp_path, "task", "aaaaaaa"))
     assert "has ended" in refusal(gone, "attach")
     assert runtime_of(gone) is None
+    for ours in ("cell", ""):
+        begun = trial(tmp_path, "task", f"ccccc{ours:2.2}", agent="human", finished=False)
+        shutil.rmtree(begun / "cell")
+        config = {"environment": {"import_path": "cell:local"}, "agent": {"name": "human"}, "trial_name": "x"}
+        (begun / "config.json").write_text(json.dumps(config))
+        if ours:
+            (begun / "cell").mkdir()
+        starting_ = read_trial(begun, now=NOW)
+        assert (starting_.state, starting_.phase, starting_.origin) == ("running", "starting", "cell")
+        assert refusal(starting_, "attach").endswith("is starting; there is no cell to ask yet")
     alive = read_trial(trial(tmp_path, "task", "bbbbbbb", serve=this_process(), phase="agent"))
     assert runtime_of(alive) == Path("/run/cell/bbbbbbb")
     assert "--read-only" in refusal(alive, "attach", read_only=True)
