@@ -16,7 +16,7 @@ import msgspec
 
 from .egress.allotment import MOST, Allotment
 from .egress.context import Caller
-from .egress.owner import Descent, Owners
+from .egress.owner import Descent, Owner, Owners
 from .events import AnyEvent, Egress, EgressEnd, Fault
 from .plain import plain
 from .policy import Decision, Entry, Policy, entry
@@ -121,7 +121,11 @@ class Border:
         if self._owners.gave_up and phase not in self._wondered:
             self._wondered.add(phase)
             said = "there are too many processes to tell whose connection it is: refused"
-            self._record(Fault(where="network", message=said))
+            self.broke(said)
+
+    def broke(self, what: str) -> None:
+        """Note that the network is not as it should be."""
+        self._record(Fault(where="network", message=what))
 
     def only_verifier(self) -> Border:
         """Return the same border, where nobody but the verifier's processes is admitted."""
@@ -136,10 +140,22 @@ class Border:
         over = phase not in ("starting", "agent")
         return decision if decision.allowed or not over else _OVER
 
-    def asked(self, name: str, kind: str, client: tuple[str, int], *, datagram: bool, code: int) -> None:
+    def may_name(self, server: str, client: tuple[str, int], datagram: bool) -> bool:
+        """Say whether who asks may have an address for one name more: while it runs, the verifier alone."""
+        if self.phase != "verifier":
+            return True
+        owner, verifier = self._who_asks(server, client, datagram=datagram), self._verifier
+        return owner is not None and verifier is not None and owner.only_in(verifier.view())
+
+    def _who_asks(self, server: str, client: tuple[str, int], *, datagram: bool) -> Owner | None:
+        ends = client, (server, 53)
+        return (self._owners.of_datagram if datagram else self._owners.of_ends)(*ends)
+
+    def asked(  # noqa: PLR0917 - the name server's own words, after where it stands
+        self, server: str, name: str, kind: str, client: tuple[str, int], datagram: bool, code: int
+    ) -> None:
         """Write down that a name was asked for inside; nobody outside was."""
-        ends = client, ("127.0.0.1", 53)
-        owner = (self._owners.of_datagram if datagram else self._owners.of_ends)(*ends)
+        owner = self._who_asks(server, client, datagram=datagram)
         pid, command = (owner.pid, owner.command) if owner else (0, "")
         known = code == 0
         self.opened(

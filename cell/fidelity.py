@@ -17,6 +17,11 @@ _KINDS = ("user", "mnt", "pid", "net", "ipc", "uts")
 _LISTEN = "0A"
 # The size of the terminal that the look has, in characters: no usual one.
 COLUMNS, ROWS = 91, 33
+TERM = "xterm-256color"
+# What every container's hosts file has.
+_HOSTS = frozenset(
+    f"ip6-{name}" for name in ("localhost", "loopback", "localnet", "mcastprefix", "allnodes", "allrouters")
+)
 
 
 class Check(Record, frozen=True, kw_only=True):
@@ -110,12 +115,24 @@ class _Judge:
         yield self._line("network devices", devices, ["lo"])
         routes = self._text("/proc/net/route").splitlines()[1:]
         yield self._line("routes beyond lo", routes, [])
+        table = self._text("/proc/net/ipv6_route")
+        rows = [] if table == "!2" else table.splitlines()  # a kernel without IPv6 has none
+        yield self._line("IPv6 routes beyond lo", sorted({row.split()[-1] for row in rows} - {"lo"}), [])
         listening = listeners(self._text("/proc/net/tcp"))
         missing = [one for one in self.expected.identity.ends.listeners if one not in listening]
         wanted = ", ".join(self.expected.identity.ends.listeners) or "none of ours"
         yield self._line("listeners", ", ".join(listening), wanted, ok=not missing)
         resolver = self._text("/etc/resolv.conf").strip()
         yield self._line("resolver", resolver, self.expected.identity.ends.resolver)
+        yield self._line("hosts", *self._hosts())
+
+    def _hosts(self) -> tuple[list[str], list[str]]:
+        """Return the names that the hosts file has, and those that it is to have."""
+        lines = (line.partition("#")[0].split() for line in self._text("/etc/hosts").splitlines())
+        identity = self.expected.identity
+        peers = (peer.partition(" at ")[0].rpartition(":")[0] for peer in identity.ends.peers)
+        named = {name for line in lines for name in line[1:]} - _HOSTS
+        return sorted(named), sorted({"localhost", identity.hostname, *peers} - {""})
 
     def _files(self) -> Iterable[Check]:
         yield self._line("/tests", self._text("tests"), "absent", ok=self._text("tests") == "!2")
@@ -135,14 +152,16 @@ class _Judge:
 
     def _terminal(self) -> Iterable[Check]:
         yield self._line("terminal", self._text("terminal"), f"{COLUMNS} {ROWS} foreground")
+        yield self._line("TERM", self._text("env TERM"), TERM)
 
     def _owners(self) -> Iterable[Check]:
         """Whose files are whose: with a narrow id map they would be nobody's."""
         for key in sorted(key for key in self.saw if key.startswith("owner ")):
             said = self._text(key)
             yield self._line(f"owner of {key[6:]}", said, "root", ok=said.startswith("0 0 "))
-        mode = self._text("owner /tmp").rpartition(" ")[2]
-        yield self._line("mode of /tmp", mode, "1777")
+        for path in ("/tmp", "/dev/shm"):  # noqa: S108 - of the world inside
+            mode = self._text(f"owner {path}").rpartition(" ")[2]
+            yield self._line(f"mode of {path}", mode, "1777")
 
     def _names(self) -> Iterable[Check]:
         """Look for words that name the harness in everything that was seen."""
@@ -153,9 +172,11 @@ class _Judge:
             "folders": tuple(key for key in self.saw if key.startswith("list ")),
             "hosts and names": ("/etc/hosts", "/etc/hostname", "hostname", "/etc/resolv.conf"),
             "sockets": ("/proc/net/unix",),
+            "environment": tuple(key for key in self.saw if key.startswith("env ")),
         }
         for name, keys in groups.items():
-            found = sorted({word for key in keys for word in self.expected.words if word in self._text(key)})
+            seen = [f"{key}\n{self._text(key)}" for key in keys]
+            found = sorted({word for text in seen for word in self.expected.words if word in text})
             unseen = [key for key in keys if key not in self.saw]
             shown = ", ".join(found) or ("not looked at: " + ", ".join(unseen) if unseen else "")
             yield self._line(f"harness named in {name}", shown, "", ok=not found and not unseen)

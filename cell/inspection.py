@@ -12,7 +12,7 @@ from .fidelity import Check, Expected
 from .identity import Person
 from .records import CellInfo
 from .sandbox import StartFailed
-from .workspace import Workspace
+from .workspace import Role, Workspace
 
 _PATIENCE = 20.0  # seconds
 _LARGEST = 32 << 20  # bytes that a look may bring
@@ -29,7 +29,7 @@ async def inspect(workspace: Workspace, info: CellInfo) -> tuple[Check, ...]:
     for phase in info.identity.phases:
         person = workspace.people[phase.phase]
         try:
-            saw = await asyncio.wait_for(_look(workspace, person), _PATIENCE)
+            saw = await asyncio.wait_for(_look(workspace, phase.phase, person), _PATIENCE)
         except (StartFailed, TimeoutError, OSError, ValueError, EOFError) as error:
             lines.append(fidelity.failed(phase.phase, str(error) or type(error).__name__))
             continue
@@ -38,9 +38,10 @@ async def inspect(workspace: Workspace, info: CellInfo) -> tuple[Check, ...]:
     return tuple(lines)
 
 
-async def _look(workspace: Workspace, person: Person) -> dict[str, bytes]:
+async def _look(workspace: Workspace, role: Role, person: Person) -> dict[str, bytes]:
     size = (fidelity.ROWS, fidelity.COLUMNS)
-    child = workspace.sandbox.spawn([["probe"]], who=person.who, env={}, cwd="/", terminal=size, probe=True)
+    env = workspace.environment(role, {}, term=fidelity.TERM)
+    child = workspace.sandbox.spawn([["probe"]], who=person.who, env=env, cwd="/", terminal=size, probe=True)
     reading = None
     try:
         await child.started

@@ -82,12 +82,14 @@ class Ends(Record, frozen=True, kw_only=True):
 
     `listeners` are `ADDRESS:PORT` of ours that listen; `peers` say `NAME:PORT at ADDRESS`. `transparent`:
     every TCP connection is brought to the way out, also of programs that know no proxy; where it was
-    wanted and the kernel has it not, `refused` says what the kernel said.
+    wanted and the kernel has it not, `refused` says what the kernel said. `visiting`: the agent's phase has
+    no network, and the same is there for the verifier, only while it runs.
     """
 
     listeners: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     transparent: bool = False
+    visiting: bool = False
     ipv6: bool = False
     resolver: str = ""
     refused: tuple[str, ...] = ()

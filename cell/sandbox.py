@@ -109,6 +109,7 @@ class Sandbox:
         stdio: tuple[int, int, int] | None = None,
         terminal: tuple[int, int] | None = None,
         view: Sequence[tuple[str, int]] = (),
+        over: Sequence[tuple[str, bytes]] = (),
         no_core: bool = False,
         probe: bool = False,
     ) -> Child:
@@ -117,7 +118,7 @@ class Sandbox:
         `probe` executes none, but writes what a process there sees (`launcher.probe`) to its output.
 
         Give either `stdio` (three descriptors, lent) or `terminal` (rows, columns). `view` puts
-        detached mounts at paths that only this process's tree sees.
+        detached mounts at paths that only this process's tree sees; `over` gives files another content there.
 
         Errors: HarnessError when the sandbox has gone; what fails later is on the Child.
         """
@@ -129,6 +130,7 @@ class Sandbox:
             "cwd": cwd,
             "tty": list(terminal) if terminal else None,
             "view": [path for path, _ in view],
+            "over": list(over),
             "no_core": no_core,
             "probe": probe,
             "oom_score_adj": self.oom_score_adj,

@@ -224,6 +224,7 @@ class Cell:
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             with os.fdopen(kernel.open_beneath(self._root_fd, path, flags, 0o644), "wb") as file:
+                os.fchmod(file.fileno(), 0o644)  # an engine's export has its mount points with another one
                 file.write(data)
 
     def _runtime(self, stack: AsyncExitStack) -> None:

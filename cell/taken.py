@@ -11,7 +11,7 @@ import posixpath
 import re
 import stat
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -130,17 +130,26 @@ def rerouted(diffs: Diffs, root: str, home: str, laid: Mapping[str, bytes]) -> t
     `laid` is what the harness wrote itself, by path. A verifier that asks a host by name asks whom these
     files name: in a world that it shares with the agent, that is the agent's to say.
     """
-    found = []
-    for path, wanted in laid.items():
-        with suppress(OSError):
-            opened = os.open(root + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(opened, "rb") as file:
-                if stat.S_ISREG(os.fstat(opened).st_mode) and file.read(len(wanted) + 1) == wanted:
-                    continue
-        found.append(path)
+    found = [path for path, wanted in laid.items() if not as_laid(root, path, wanted)]
     own = (f"{home.rstrip('/')}/{name}" for name in _OWN_ROUTES)
     found += [path for path in (*_ROUTES, *own) if _upper(diffs, path)[0] is not None]
     return tuple(f"{path}: changed by the agent, and says where names or requests go" for path in found)
+
+
+def still(
+    root: str, laid: Mapping[str, bytes], files: Iterable[tuple[str, bytes]]
+) -> list[tuple[str, bytes]]:
+    """Return those of `files` (path, content) whose file in the world is no work of the agent's."""
+    return [(path, data) for path, data in files if path in laid and as_laid(root, path, laid[path])]
+
+
+def as_laid(root: str, path: str, wanted: bytes) -> bool:
+    """Say whether a file of the world is still as the harness wrote it."""
+    with suppress(OSError):
+        opened = os.open(root + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(opened, "rb") as file:
+            return stat.S_ISREG(os.fstat(opened).st_mode) and file.read(len(wanted) + 1) == wanted
+    return False
 
 
 def _parts(path: str) -> list[str]:

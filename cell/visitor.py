@@ -209,7 +209,7 @@ async def _run(
     watch: ProgramWatch,
     alone: bool,
 ) -> _Run:
-    failed = refused = ""
+    failed, refused, ways = "", "", workspace.ways
     with InterferenceWatch(workspace.sandbox, workspace.groups, alone=alone) as acted:
         pipes = Pipes.make(merged=True)
         try:
@@ -220,12 +220,13 @@ async def _run(
                 cwd=person.workdir,
                 stdio=pipes.theirs,
                 view=view,
+                over=taken.still(workspace.root, workspace.laid, ways.over if ways else ()),
                 no_core=True,
             )
         finally:
             pipes.lent()
-        if workspace.ways is not None:
-            workspace.ways.verifier_is(child)
+        if ways is not None:
+            ways.verifier_is(child)
         session = await workspace.prepare(
             child,
             output,
@@ -292,7 +293,8 @@ def _rerouted(workspace: Workspace, person: Person) -> tuple[str, ...]:
     """Return who else may have answered a verifier that has a way out."""
     if workspace.ways is None or "verifier" not in workspace.ways:
         return ()
-    return taken.rerouted(workspace.diffs, workspace.root, person.home, workspace.laid)
+    found = taken.rerouted(workspace.diffs, workspace.root, person.home, workspace.laid)
+    return (*workspace.ways.lost, *found)
 
 
 def _tree(workspace: Workspace, view: int) -> list[int]:

@@ -2,7 +2,8 @@
 
     agent's processes ──┬─ proxy 127.0.0.1:3128 ─────┐
                         ├─ any TCP (transparent) ────┼─ `border`: who, which policy ─ record ─ dial
-    verifier's ─────────┼─ proxy 127.0.0.1:3129 ─────┘
+    verifier's ─────────┼─ proxy 127.0.0.1:3129 ─────┤
+                        ├─ any TCP, while it runs ───┘   where the agent has no network at all
     both ───────────────┴─ peers: their own address ─── record ─ the substrate's service
 
 All of it is sockets made inside and accepted here: if this process dies, nothing listens any more, and the
@@ -13,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from . import argv
 from .border import Border, Role
 from .child import Child
-from .egress.context import Limits
+from .egress.context import Limits, room
 from .egress.dial import Dialer, Found
 from .egress.names import NameServer
 from .egress.owner import Owners
@@ -31,13 +32,12 @@ from .egress.proxy import Proxy
 from .egress.transparent import Transparent
 from .errors import HarnessError
 from .launcher import ends as inside
+from .ownway import OwnWay
 from .policy import Policy, nothing_opens
 from .policy.hosts import Host
 from .policy.peers import Peer
 from .records import Ends, PhaseName
 from .sandbox import Sandbox
-
-_BACKLOG = 1024
 
 
 class Pinned(Dialer):
@@ -57,7 +57,10 @@ class Pinned(Dialer):
 
 
 class Ways:
-    """The ways out of a sandbox: `make` before anything runs in it, `serve`, `close`."""
+    """The ways out of a sandbox: `make` before anything runs in it, `serve`, `close`.
+
+    `lost` is what the last verification went without, because the agent has it.
+    """
 
     def __init__(
         self,
@@ -66,15 +69,19 @@ class Ways:
         peers: tuple[tuple[Peer, str], ...],
         dialer: Dialer,
         limits: Limits,
+        *,
+        sandbox: Sandbox,
     ) -> None:
         self.ends = ends
         self.peers = peers
         self._sockets, self._dialer, self._limits = sockets, dialer, limits
         self._roles = {"agent"} if "way" in sockets else set()
         self._roles |= {"verifier"} if "verifier" in sockets else set()
+        self.lost: tuple[str, ...] = ()
+        self._sandbox = sandbox
         self._border: Border | None = None
         self._agent: Proxy | None = None
-        self._visitor: Proxy | None = None
+        self._visit: OwnWay | None = None
         self._caught: Transparent | None = None
         self._names: NameServer | None = None
         self._answering: asyncio.Task[None] | None = None
@@ -102,6 +109,7 @@ class Ways:
             "prepare",
             proxy=any(anywhere.values()),
             transparent=anywhere["agent"] and not proxy_only,
+            visiting=anywhere["verifier"] and not (anywhere["agent"] or proxy_only),
             peers=[[peer.name, peer.port] for peer in peers],
         )
         sockets = {
@@ -119,12 +127,14 @@ class Ways:
             listeners=(*listeners, *(f"{address}:{peer.port}" for peer, address in placed)),
             peers=tuple(f"{peer.name}:{peer.port} at {address}" for peer, address in placed),
             transparent=facts["transparent"],
+            visiting=facts["visiting"],
             ipv6=facts["ipv6"],
             resolver="nameserver 127.0.0.1" if facts["transparent"] else "",
             refused=tuple(facts["refused"]),
         )
-        limits = Limits(plain_on_443=not tls_only)
-        return cls(ends, sockets, placed, Pinned(pins or {}), limits)
+        # each role has the proxy and the transparent way
+        limits = Limits(connections=room(4 + len(peers)), plain_on_443=not tls_only)
+        return cls(ends, sockets, placed, Pinned(pins or {}), limits, sandbox=sandbox)
 
     def environment(self, role: Role) -> dict[str, str]:
         """Return the proxy variables of a role's processes; none where it has no way out."""
@@ -160,13 +170,14 @@ class Ways:
             for label in ("way", "way6"):
                 if label in self._sockets:
                     await self._caught.serve(self._sockets.pop(label))
-            self._names = NameServer(names, self._asked, ipv6=self.ends.ipv6)
+            asked, may_name = partial(border.asked, "127.0.0.1"), partial(border.may_name, "127.0.0.1")
+            self._names = NameServer(names, asked, may_name=may_name, ipv6=self.ends.ipv6)
             sockets = self._sockets["names"], self._sockets["names-tcp"]
             self._answering = asyncio.create_task(self._names.serve(*sockets))
         elif "way" in self._sockets:
             await self._agent.serve(self._sockets.pop("way"))
         for number, (peer, _) in enumerate(self.peers):
-            way = PeerWay(border, peer.name, peer.port, (peer.host, peer.target))
+            way = PeerWay(border, peer.name, peer.port, (peer.host, peer.target), self._limits)
             await way.serve(self._sockets.pop(f"peer:{number}"))
             self._to_peers.append(way)
 
@@ -178,7 +189,7 @@ class Ways:
             if way is not None:
                 way.cut("the agent phase is over", "starting", "agent")
         if self._names is not None:
-            self._names.report_anew()
+            self._names.begin_anew()
 
     @asynccontextmanager
     async def for_verifier(self) -> AsyncIterator[None]:
@@ -188,29 +199,32 @@ class Ways:
         """
         if self._border is None:
             raise HarnessError("the ways out are not served")
-        way = (
-            Proxy(self._border.only_verifier(), self._dialer, self._limits)
-            if "verifier" in self._sockets
-            else None
-        )
+        if self._names is not None:
+            self._names.begin_anew()
         try:
-            self._visitor = way
-            if way is not None:
-                listener = self._sockets["verifier"]
-                _listen(listener)
-                await way.serve(socket.socket(fileno=os.dup(listener.fileno())))
+            if "verifier" in self._sockets:
+                self._visit = OwnWay(self._border, self._dialer, self._limits)
+                listeners = [
+                    self._sockets[label] for label in ("verifier", "verifier6") if label in self._sockets
+                ]
+                await self._visit.serve(listeners)
+                if self.ends.visiting:
+                    await self._visit.reach(self._sandbox, ipv6=self.ends.ipv6)
             yield
         finally:
             self._border.verifier_is(None)
-            self._visitor = None
-            if way is not None:
-                self._sockets["verifier"].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-                # which ends the listening of our descriptor, too; a second time would be taken for the
-                # two directions of every connection to come (inet_shutdown in the kernel)
-                await way.close()
+            visit, self._visit = self._visit, None
+            if visit is not None:
+                self.lost = visit.lost
+                await visit.close()
             for other in (self._agent, self._caught):
                 if other is not None:
                     other.cut("the verifier has ended", "verifier")
+
+    @property
+    def over(self) -> tuple[tuple[str, bytes], ...]:
+        """Files that have another content in the verifier's view, while its way is open."""
+        return self._visit.over if self._visit is not None else ()
 
     def verifier_is(self, child: Child) -> None:
         """Say which process the verifier is, before it can have connected anywhere."""
@@ -243,26 +257,7 @@ class Ways:
         """Cut all that a role has open, once the attempt that is being recorded has been dealt with."""
         phases: tuple[PhaseName, ...] = ("starting", "agent", "sealed", "finished")
         phases = ("verifier",) if role == "verifier" else phases
-        ways = [self._agent, self._caught, self._visitor, *self._to_peers]
-        for way in ways:
+        visits = self._visit.ways if self._visit is not None else ()
+        for way in (self._agent, self._caught, *visits, *self._to_peers):
             if way is not None:
                 asyncio.get_running_loop().call_soon(way.cut, "the record is full", *phases)
-
-    def _asked(self, name: str, kind: str, client: tuple[str, int], datagram: bool, code: int) -> None:
-        if self._border is not None:
-            self._border.asked(name, kind, client, datagram=datagram, code=code)
-
-
-def _listen(listener: socket.socket) -> None:
-    """Have a bound socket listen, once more if need be.
-
-    What an earlier verification left in TIME_WAIT would refuse that for a minute, but for SO_REUSEADDR, then
-    and now. While a socket that only is bound has it, somebody else could bind the port as well: so it has
-    it only while it listens. Errors: HarnessError, should somebody have been that quick.
-    """
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-        raise HarnessError(f"the verifier's way out cannot listen: {error.strerror}") from error

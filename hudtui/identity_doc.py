@@ -7,74 +7,17 @@ from collections.abc import Sequence
 
 from cell.fidelity import Check
 from cell.plain import plain
-from cell.records import CellInfo, Identity, Limit, PhaseIdentity
+from cell.records import CellInfo, Ends, Identity, Limit, PhaseIdentity
 from cell.trials import Trial
+from hudtui.capabilities import CAPABILITIES, capabilities
 from hudtui.doc import Line, line
 from hudtui.fleet_rows import state_runs
 from hudtui.look import Run
-
-CAPABILITIES: tuple[str, ...] = (
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-)
-"""The kernel's capabilities in the order of their bits, without `CAP_`."""
 
 _MIGHTY = {"SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "SYS_BOOT", "BPF", "PERFMON", "MAC_ADMIN"}
 _EVERY = 2**32 - 1
 _RANGES = 5
 _PAD = 14
-
-
-def capabilities(mask: str) -> list[str] | None:
-    """Return the names of a mask in hex; an unknown bit is its number. None for what is no mask."""
-    try:
-        bits = int(mask, 16)
-    except ValueError:
-        return None
-    if bits < 0 or bits >> 64:
-        return None
-    return [
-        CAPABILITIES[bit] if bit < len(CAPABILITIES) else f"#{bit}" for bit in range(64) if bits >> bit & 1
-    ]
 
 
 def identity_lines(
@@ -94,6 +37,7 @@ def identity_lines(
     found = [*_world(info, known), *_namespaces(known), *_ids(known)]
     for phase in known.phases:
         found += _phase(phase)
+    found += _ways_out(known.ends)
     found += _limits(known.limits)
     notes = (*known.notes, *info.warnings)
     found.append(line((f"Notes {len(notes) or ''}".rstrip(), "head")))
@@ -270,6 +214,27 @@ def _caps(mask: str) -> list[Run | str]:
     for name in names:
         runs.append((f"{name.lower()} ", "bad bold" if name in _MIGHTY else ""))
     return runs
+
+
+def _ways_out(ends: Ends) -> list[Line]:
+    """What of ours stands in the world's own network; nothing, where no phase has a network."""
+    found = [line(("Ways out", "head"))]
+    if not (ends.listeners or ends.peers or ends.visiting or ends.refused):
+        return [*found, line(("  none: there is lo, and nothing of ours listens", "muted")), line()]
+    if ends.listeners:
+        found.append(_fact("listening", plain("  ".join(ends.listeners), limit=300)))
+    way: Run = ("on", "ok") if ends.transparent else ("off", "muted")
+    after = ""
+    if ends.transparent:
+        after = "   programs that know no proxy, " + ("IPv4 and IPv6" if ends.ipv6 else "IPv4 alone")
+    elif ends.visiting:
+        way, after = ("the verifier's", "ok"), "   only while it runs; the agent's phase has no network"
+    found.append(_fact("transparent", way, (after, "muted")))
+    if ends.resolver:
+        found.append(_fact("names", plain(ends.resolver, limit=80), ("   from a private pool", "muted")))
+    found += [_fact("peer", plain(peer, limit=200)) for peer in ends.peers]
+    found += [_fact("refused", (plain(why, limit=300), "warn")) for why in ends.refused]
+    return [*found, line()]
 
 
 def _limits(limits: Sequence[Limit]) -> list[Line]:

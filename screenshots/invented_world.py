@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cell import records
-from cell.records import CellInfo, Identity, Limit, Namespace, PhaseIdentity
+from cell.records import CellInfo, Ends, Identity, Limit, Namespace, PhaseIdentity
 
 _KINDS = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
 _DOCKERS = "00000000a80425fb"
@@ -53,6 +53,12 @@ def _identity(n: int, *, leak: bool = False) -> Identity:
             Limit(name="memory", value="4 GiB", enforced=True),
             Limit(name="pids", value="4096", enforced=True),
             Limit(name="storage", value="10 GiB", enforced=False, why="this file system has no quotas"),
+        ),
+        ends=Ends(
+            listeners=("127.0.0.1:3128", "127.0.0.1:53"),
+            transparent=True,
+            ipv6=True,
+            resolver="nameserver 127.0.0.1",
         ),
         notes=("the cgroup namespace is the machine's: its paths can be read inside",) if leak else (),
     )

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/unit")]
 with atheris.instrument_imports(include=["cell", "h11"]):
     from test_wire_fuzz import LINES, Driver
 
-    from cell import orders  # noqa: F401
+    from cell.wire import orders  # noqa: F401
 
 # Whole messages, so that a second exchange over the same connections is not a matter of luck.
 WHOLE = [

@@ -52,13 +52,13 @@ _MOST = 2048
 _OURS = 512
 
 
-def room() -> int:
-    """Return for how many connections of one way there are descriptors, so that the cell keeps its own.
+def room(ways: int = 2) -> int:
+    """Return for how many connections of each of a cell's ways there are descriptors besides the cell's own.
 
-    A connection needs two, and the agent's and the verifier's ways may be full at once.
+    A connection needs two, and all ways may be full at once.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(_MOST, max(16, (soft - _OURS) // 4)) if soft > 0 else _MOST
+    return min(_MOST, max(16, (soft - _OURS) // (2 * ways))) if soft > 0 else _MOST
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,28 @@ _LOCAL: dict[int, Address] = {4: ipaddress.IPv4Address("127.0.0.1"), 6: ipaddres
 
 # name, type of the question, the client's own end, is it UDP, and the code of the answer
 Asked = Callable[[str, str, tuple[str, int], bool, int], None]
+# whether who asks may have an address for a name that has none: the client's own end, and is it UDP
+MayName = Callable[[tuple[str, int], bool], bool]
 
 
 class NameServer:
-    """Answers on two sockets that were made inside; `ipv6` says whether IPv6 leads anywhere there."""
+    """Answers on two sockets that were made inside; `ipv6` says whether IPv6 leads anywhere there.
 
-    def __init__(self, pool: Pool, asked: Asked, *, ipv6: bool = False, most_reports: int = 10_000) -> None:
+    `may_name` is asked before a name gets an address: else one who asks for all that there are would leave
+    none to somebody else.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        asked: Asked,
+        *,
+        may_name: MayName = lambda client, datagram: True,
+        ipv6: bool = False,
+        most_reports: int = 10_000,
+    ) -> None:
         self.pool, self._asked, self._ipv6, self._most = pool, asked, ipv6, most_reports
+        self._may_name = may_name
         self._told: set[str] = set()
         self._clients: set[asyncio.Task[None]] = set()
 
@@ -41,9 +56,10 @@ class NameServer:
         """Return the name that an address of the pool stands for, None if it stands for none."""
         return self.pool.name(address)
 
-    def report_anew(self) -> None:
-        """Report each name once more, the next time it is asked for: another phase has begun."""
+    def begin_anew(self) -> None:
+        """Forget what nobody is connected to, and report each name once more: another phase has begun."""
         self._told.clear()
+        self.pool.forget()
 
     def respond(self, message: bytes, client: tuple[str, int], *, datagram: bool = True) -> bytes | None:
         """Return the answer to one message, None where there is none."""
@@ -53,7 +69,9 @@ class NameServer:
             return None
         if query.error:
             return dnsname.answer(query)
-        code, data, kind = self._look_up(query)
+        code, data, kind = self._look_up(query, client, datagram=datagram)
+        if code == dnsname.REFUSED:  # nor does a crowd of them fill the record
+            return dnsname.answer(query, code=code)
         ours = query.name.endswith("localhost") or (kind == dnsname.PTR and bool(data))
         # beyond `most_reports` a program that makes up names would fill the journal
         if not ours and query.name not in self._told and len(self._told) < self._most:
@@ -62,7 +80,9 @@ class NameServer:
             self._told.add(query.name)
         return dnsname.answer(query, data, kind=kind, ttl=TTL if data else 0, code=code)
 
-    def _look_up(self, query: dnsname.Query) -> tuple[int, tuple[bytes, ...], int]:
+    def _look_up(
+        self, query: dnsname.Query, client: tuple[str, int], *, datagram: bool
+    ) -> tuple[int, tuple[bytes, ...], int]:
         """Return the code, the data, and their type."""
         if query.kind in (dnsname.PTR, dnsname.ANY) and query.name.endswith(".arpa"):
             name = self._reverse(query.name)
@@ -83,6 +103,8 @@ class NameServer:
             return dnsname.NXDOMAIN, (), 0
         if not wanted or (version == 6 and not self._ipv6):
             return dnsname.NOERROR, (), 0
+        if host.text not in self.pool and not self._may_name(client, datagram):
+            return dnsname.REFUSED, (), 0
         address = self.pool.address(host.text, version)
         if address is None:
             return dnsname.SERVFAIL, (), 0

@@ -5,14 +5,15 @@ The block is 198.18.0.0/15, with 2001:2::/48 beside it: reserved for measuring e
 of the task's own world (10/8, 192.168/16, ULA) is in the way. No rule ever admits a literal in it.
 
 An address keeps its name while it may be in use: while a connection to it is open, and for an hour
-after it was last told or connected to. Where all are in use, there is none for a new name.
+after it was last told or connected to. Where all are in use, there is none for a new name, until another
+phase begins with what is not connected to being forgotten.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class Pool:
         self._capacity, self._clock = capacity, clock
         self._lent: OrderedDict[str, _Lent] = OrderedDict()  # the one longest unused first
         self._names: dict[int, str] = {}
+        self._fresh, self._free = 1, deque[int]()
 
     def __len__(self) -> int:
         return len(self._lent)
@@ -48,7 +50,7 @@ class Pool:
         """Return the address that stands for a (canonical) name; None when all are in use."""
         lent = self._lent.get(name)
         if lent is None:
-            index = len(self._names) + 1 if len(self._names) < self._capacity else self._take_back()
+            index = self._take()
             if index is None:
                 return None
             self._names[index] = name
@@ -62,6 +64,15 @@ class Pool:
         if name is not None:
             self._use(name, self._lent[name])
         return name
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether a name has an address."""
+        return name in self._lent
+
+    def forget(self) -> None:
+        """Take back all that nobody is connected to."""
+        for name in [name for name, lent in self._lent.items() if not lent.open]:
+            self._free.append(self._drop(name))
 
     def opened(self, address: Address) -> None:
         """Note that a connection to the address is open: it keeps its name until `closed`."""
@@ -77,16 +88,25 @@ class Pool:
         lent.last = self._clock()
         self._lent.move_to_end(name)
 
-    def _take_back(self) -> int | None:
+    def _take(self) -> int | None:
+        """Return an index that nobody has: one that nobody ever had, as long as there is one."""
+        if self._fresh <= self._capacity:
+            self._fresh += 1
+            return self._fresh - 1
+        if self._free:
+            return self._free.popleft()
         ended = self._clock() - REST
         for name, lent in self._lent.items():
             if lent.last > ended:
                 return None
             if not lent.open:
-                del self._lent[name]
-                del self._names[lent.index]
-                return lent.index
+                return self._drop(name)
         return None
+
+    def _drop(self, name: str) -> int:
+        index = self._lent.pop(name).index
+        del self._names[index]
+        return index
 
 
 def holds(address: Address) -> bool:

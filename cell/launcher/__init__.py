@@ -11,6 +11,7 @@ emptied, and strings are made bytes before joining (FACTS: a late import is fata
     join        namespaces, capabilities, signals: what a process has when it starts
     holding     the sandbox: bubblewrap, pid 1, hardened mounts
     ends        what stands in its network, made before anything runs
+    steering    the rules by which every connection meets it
     net         sockets that belong to the sandbox's network
     probe       what a process of the world sees, for the fidelity check
     view        mounts: the hardened root, the verifier's own root, a terminal

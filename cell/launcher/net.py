@@ -32,4 +32,9 @@ def connect(request: dict[str, Any]) -> Made:
     raise failure or OSError("nothing to connect to")
 
 
-ACTIONS: dict[str, Callable[[dict[str, Any]], Made]] = {"connect": connect, "prepare": ends.prepare}
+ACTIONS: dict[str, Callable[[dict[str, Any]], Made]] = {
+    "connect": connect,
+    "prepare": ends.prepare,
+    "visit": ends.visit,
+    "leave": ends.leave,
+}

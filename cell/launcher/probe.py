@@ -18,14 +18,17 @@ _FILES = (
     b"/proc/net/unix",
 )
 _FOLDERS = (b"/", b"/tmp", b"/logs", b"/run", b"/dev")
-_OWNED = (b"/etc/passwd", b"/usr", b"/tmp")
+_OWNED = (b"/etc/passwd", b"/usr", b"/tmp", b"/dev/shm")
 _KINDS = (b"user", b"mnt", b"pid", b"net", b"ipc", b"uts", b"cgroup", b"time")
 _WRITTEN = (b"/proc/sys/kernel/core_pattern", b"/proc/sysrq-trigger", b"/sys/kernel/uevent_helper")
 
 
-def look() -> dict[str, bytes]:
-    """Return what is to be seen, by path; what cannot be read is `!` and its errno."""
-    found: dict[str, bytes] = {}
+def look(environment: dict[bytes, bytes]) -> dict[str, bytes]:
+    """Return what is to be seen, by path; what cannot be read is `!` and its errno.
+
+    `environment` is what a program would be executed with.
+    """
+    found = {"env " + name.decode("utf-8", "replace"): value for name, value in environment.items()}
     for path in _FILES:
         found[path.decode()] = _read(path)
     for path in _FOLDERS:

@@ -56,6 +56,7 @@ def harden(mounts: list[bytes], devices: list[int]) -> None:
     """
     for nodes in devices:  # one, or none where none can be made
         own_devices(nodes)
+    share_memory()
     for target in mounts:
         mount(b"none", target, None, MS_REMOUNT | MS_BIND | MS_NODEV)
     for target in READ_ONLY:
@@ -96,11 +97,28 @@ def own_devices(devices: int) -> None:
     check(libc.umount2(place, MNT_DETACH), "umount")
 
 
-def build_view(entries: list[tuple[bytes, int]]) -> None:
+def share_memory() -> None:
+    """Mount what programs of every user share memory and messages by; bubblewrap leaves a folder of root's.
+
+    Its link to the kernel's memory goes where there is none, as in a container.
+    """
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    mount(b"shm", b"/dev/shm", b"tmpfs", flags, b"mode=1777,size=65536k")
+    os.mkdir(b"/dev/mqueue", 0o755)
+    try:
+        mount(b"mqueue", b"/dev/mqueue", b"mqueue", flags)
+    except OSError:
+        os.rmdir(b"/dev/mqueue")  # a kernel without message queues
+    if os.path.islink(b"/dev/core") and not os.path.exists(b"/proc/kcore"):
+        os.unlink(b"/dev/core")
+
+
+def build_view(entries: list[tuple[bytes, int]], over: list[tuple[bytes, bytes]]) -> None:
     """Give this process a root of its own: the sandbox's entries, and `entries` on top.
 
     Each of `entries` is a directory's path (`/tests`, `/logs/verifier`) and a detached mount that
     the serving process filled. Nobody else has them, not even the empty folders (promise H4).
+    `over` are small files of the world (a path of a folder and a name) that have another content here.
     `/proc` is where the new root is put together, because it is there in every image.
     """
     check(libc.unshare(CLONE_NEWNS), "unshare")
@@ -133,12 +151,39 @@ def build_view(entries: list[tuple[bytes, int]]) -> None:
             if not os.path.isdir(target):
                 os.mkdir(target, 0o755)
         check(libc.syscall(SYS_MOVE_MOUNT, descriptor, b"", AT_FDCWD, target, 4), "move_mount")
+    for path, content in over:
+        _cover(new, path, content)
     os.mkdir(new + b"/proc", 0o555)
     check(libc.syscall(SYS_MOVE_MOUNT, proc, b"", AT_FDCWD, new + b"/proc", 4), "move_mount")
     os.chdir(new)
     check(libc.syscall(SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
     check(libc.umount2(b".", MNT_DETACH), "umount")
     os.chdir(b"/")
+
+
+def _cover(new: bytes, path: bytes, content: bytes) -> None:
+    """Put a file over one of the world's, for this view alone, unless the agent made something else of it."""
+    _, folder, name = path.split(b"/")
+    source = new + b"/" + name  # where nothing of the world is called so by now: it was brought before
+    opened = []
+    try:
+        opened.append(os.open(source, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        os.write(opened[0], content)
+        tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source, 1), "open_tree")
+        opened.append(tree)
+        held = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        opened.append(os.open(new + b"/" + folder, held | os.O_DIRECTORY))
+        opened.append(os.open(name, held, dir_fd=opened[-1]))
+        if stat.S_ISREG(os.fstat(opened[-1]).st_mode):
+            # 4 and 64: from and to what the descriptors are of
+            check(libc.syscall(SYS_MOVE_MOUNT, tree, b"", opened[-1], b"", 4 | 64), "move_mount")
+    except OSError:
+        pass  # it goes without
+    finally:
+        if opened:
+            os.unlink(source)
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 def _bring(folder: int, name: bytes, target: bytes) -> None:

@@ -135,6 +135,7 @@ class Zygote(Holder):
         stdio = descriptors[1:4] if not request["tty"] else []
         view = descriptors[1 + len(stdio) :]
         entries = [(path.encode(), fd) for path, fd in zip(request["view"], view, strict=True)]
+        over = [(path.encode(), content) for path, content in request["over"]]
         # bytes now: after joining, a codec would be looked for in the agent's root
         commands = [[os.fsencode(part) for part in command] for command in request["commands"]]
         environment = {os.fsencode(k): os.fsencode(v) for k, v in request["env"].items()}
@@ -161,7 +162,7 @@ class Zygote(Holder):
         failure: OSError | None = None
         try:
             if entries:
-                build_view(entries)
+                build_view(entries, over)
             view_inode = os.stat(b"/proc/self/ns/mnt").st_ino
             stage = b"session"
             os.setsid()
@@ -190,7 +191,7 @@ class Zygote(Holder):
             if request["probe"]:
                 if tty:
                     write_raw(1)
-                write_all(1, packed(look()))
+                write_all(1, packed(look(environment)))
                 os._exit(0)
             stage = b"exec"
             for command in commands:

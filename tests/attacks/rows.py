@@ -32,6 +32,7 @@ ROWS: dict[int, str] = {
     22: "what /proc/N tells of a launcher while it joins",
     23: "environment and command line of other sessions",
     24: "mountinfo and statmount",
+    26: "all that is seen of a world, beside a plain container of the same image",
     27: "/tests and /logs/verifier in the agent phase",
     28: "a symbolic link at a folder of logs",
     29: "a path component swapped while the harness collects",
@@ -96,6 +97,7 @@ ROWS: dict[int, str] = {
     101: "each phase's own list, and the reverse",
     102: "rewards, conftest.py, sitecustomize, plugins and PATH shims planted",
     103: "a verifier that crashes, is late, misses a tool, is denied a host",
+    126: "more names than there are addresses, before and while the verifier asks for its own",
     104: "daemons, ports, shared memory, cron for the next rollout",
     105: "grade in the agent phase; grade twice",
     118: "/proc/N/{root,environ,fd,mem} of the verifier",
@@ -116,6 +118,4 @@ ROWS: dict[int, str] = {
     125: "attempts without end, to fill the operator's disk with their records",
 }
 
-OPEN: dict[int, str] = {
-    26: "waits for the comparison with a plain container",
-}
+OPEN: dict[int, str] = {}

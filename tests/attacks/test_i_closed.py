@@ -167,7 +167,7 @@ CUT = ("", "ConnectionResetError")
 
 
 def test_125_n10_the_record_of_attempts_has_an_end_and_the_ways_end_with_it(
-    internet: Internet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    internet: Internet, tmp_path: Path, capfd: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     port = internet.far.serve(lambda link: link.recv(1))  # type: ignore[func-returns-value]
     cell = internet.cell(
@@ -176,6 +176,7 @@ def test_125_n10_the_record_of_attempts_has_an_end_and_the_ways_end_with_it(
         verifier_phase=spec("allowlist", "example.com"),
         egress_bytes=MOST,
     )
+    request.addfinalizer(lambda: cell.kill() if cell.process.poll() is None else None)
     journal = cell.trial / "cell/events.jsonl"
     came = len(internet.far.came)
     told = json.loads(cell.ssh("python3 -", input=FLOOD.replace("PORT", str(port))).stdout)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cell.commands import network
 from tests.live.test_run import run, task, trials_in
-from tests.live.test_ways import Origin
+from tests.live.test_ways import Origin, phase
+from tests.world import LiveCell
 
 pytestmark = pytest.mark.live
 LIST = '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["pkg.example"]\n'
@@ -52,6 +53,29 @@ def test_n10_egress_tells_each_attempt_and_filters(tmp_path: Path, origin: Origi
     assert run("egress", trial.path, "-f").stdout.count("\n") == 2
     wrong = run("egress", trial.path, "--filter", "host>=")
     assert wrong.returncode == 2 and "--filter" in wrong.stderr
+
+
+def test_v7_a_host_is_allowed_in_a_living_cell_and_fidelity_is_told(
+    make_cell: Callable[..., LiveCell], origin: Origin
+) -> None:
+    cell = make_cell(agent_phase=phase("allowlist"), pins=(("pkg.example", "127.0.0.9"),))
+    get = f"curl -s -o /dev/null -w '%{{http_code}}' http://pkg.example:{origin.port}/"
+    assert cell.inside(get) == "403"
+    done = run("allow", cell.trial, "pkg.example", "--once")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "",
+    ) and "is allowed once; the verdict will say so" in done.stdout
+    assert (cell.inside(get), cell.inside(get)) == ("200", "403")
+    assert run("allow", cell.trial, "pkg.example").returncode == 0
+    assert (cell.inside(get), cell.inside(get)) == ("200", "200")
+    assert ["once" in one["what"] for one in cell.events("intervention")] == [True, False]
+    wrong = run("allow", cell.trial, "http://pkg.example")
+    assert wrong.returncode != 0 and wrong.stderr.count("\n") == 1 and "without scheme" in wrong.stderr
+    told = run("fidelity", cell.trial, "--json")
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert told.returncode == 0 and len(lines) > 60 and all(line["ok"] for line in lines), told.stdout
+    assert {line["phase"] for line in lines} == {"agent", "verifier"}
 
 
 def test_learning_opens_everything_and_writes_the_smallest_list(tmp_path: Path, origin: Origin) -> None:

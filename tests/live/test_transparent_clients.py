@@ -13,6 +13,7 @@ from .test_transparent_way import open_world
 
 pytestmark = pytest.mark.live
 
+SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # PostgreSQL's first word
 COMMIT = "7b6dd8ad3a1fc9a5e0b0b4a4c0ba1d4bd6ae9c5e"
 JAVA = """
 import java.io.*;
@@ -28,21 +29,27 @@ CLIENTS = {
     "node": f'node -e "{FETCH}" TARGET',
     "git": "git ls-remote TARGETrepo.git | cut -f1",
     "java": "cat > /tmp/T.java <<'E'\n" + JAVA + "E\njava /tmp/T.java TARGET",
+    "psql": "psql -h HOST -p PORT -U nobody -d none 2>&1 | grep -o 'FATAL: .*'",
     "ssh": "ssh -v -o ConnectTimeout=5 -p PORT -o StrictHostKeyChecking=no HOST 2>&1 | grep -o 'remote software version .*'",
 }
-EXPECTED = {"git": COMMIT, "ssh": "remote software version greeting"}
+EXPECTED = {"git": COMMIT, "psql": "FATAL:  greeting", "ssh": "remote software version greeting"}
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """HTTP for who speaks first; an SSH server's greeting for who waits for one."""
+    """HTTP, or a database's refusal, for who speaks first; an SSH server's greeting for who waits for one."""
     with suppress(OSError, asyncio.IncompleteReadError):
         try:
             async with asyncio.timeout(0.7):
-                line = await reader.readline()
+                line = await reader.read(8)
         except TimeoutError:
             line = b""
-        if line.startswith(b"GET "):
-            await reader.readuntil(b"\r\n\r\n") if line else None
+        if line == SSL_REQUEST:
+            writer.write(b"N")
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big") - 4)
+            said = b"SFATAL\0C28000\0Mgreeting\0\0"
+            writer.write(b"E" + (len(said) + 4).to_bytes(4, "big") + said)
+        elif line.startswith(b"GET "):
+            line += await reader.readuntil(b"\r\n\r\n")
             body = f"{COMMIT}\trefs/heads/main\n" if b"info/refs" in line else "whole\n"
             writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
             writer.write(body.encode())

@@ -34,6 +34,10 @@ CHARACTERS = {
     "question_mark": "?",
     "exclamation_mark": "!",
 }
+SIZES = ((80, 24), (120, 40), (200, 60))
+"""Of the screens that pictures are taken of."""
+EVIL = "\x1b[2J\x1b]0;owned\x07[red]markup[/red]\u202egnp.exe\r\n"
+"""A name that a program inside could have."""
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 

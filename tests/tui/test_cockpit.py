@@ -24,11 +24,9 @@ from hudtui.views import HudView
 from hudtui.watching import latest
 from screenshots.invented import NOW, Cast, this_process, trial
 
-from .conftest import Open
+from .conftest import EVIL, SIZES, Open
 
 HARBOR = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs"
-SIZES = ((80, 24), (120, 40), (200, 60))
-EVIL = "\x1b[2J\x1b]0;owned\x07[red]markup[/red]\u202egnp.exe\r\n"
 
 
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────

@@ -13,12 +13,10 @@ from hudtui.egress_doc import hit_lines, moment
 from hudtui.egress_rows import amount, columns, process_name, rule_words
 from screenshots.invented import NOW, this_process, trial
 
-from .conftest import Open
+from .conftest import EVIL, SIZES, Open
 from .egress_keys import egress, hosts
 
 HARBOR = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs"
-SIZES = ((80, 24), (120, 40), (200, 60))
-EVIL = "\x1b[2J\x1b]0;owned\x07[red]markup[/red]\u202egnp.exe\r\n"
 
 
 def told(path: Path, *happened: tuple[float, object]) -> None:

@@ -26,9 +26,12 @@ IDENTITY = Identity(
     ),
     uid_map=((0, 0, 4294967295),),
     gid_map=((0, 0, 4294967295),),
-    ends=Ends(listeners=("127.0.0.1:3128",), resolver="nameserver 127.0.0.1"),
+    hostname="abc",
+    ends=Ends(
+        listeners=("127.0.0.1:3128",), peers=("db:5432 at 127.0.0.2",), resolver="nameserver 127.0.0.1"
+    ),
 )
-EXPECTED = Expected(IDENTITY, PHASE, ("hudtui", "/srv/jobs"))
+EXPECTED = Expected(IDENTITY, PHASE, ("hudtui", "/srv/jobs", "CELL_"))
 STATUS = (
     b"Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t27 1000 \n"
     b"CapEff:\t0000000000000000\nCapBnd:\t00000000a80425fb\nNoNewPrivs:\t0\nSeccomp:\t2\n"
@@ -48,12 +51,15 @@ SAW = {
     "/proc/net/route": b"Iface\tDestination\n",
     "/proc/net/dev": b"Inter-|   Receive\n face |bytes\n    lo: 0 0\n",
     "/proc/net/unix": b"Num\n",
-    "/etc/hosts": b"127.0.0.1 localhost\n",
+    "/proc/net/ipv6_route": b"00 00 00 00 lo\n",
+    "/etc/hosts": b"127.0.0.1 localhost\n::1 localhost ip6-loopback\n127.0.0.1 abc\n127.0.0.2 db # a peer\n",
     "/etc/hostname": b"abc\n",
     "/etc/resolv.conf": b"nameserver 127.0.0.1\n",
     "hostname": b"abc",
     "owner /etc/passwd": b"0 0 644",
     "owner /tmp": b"0 0 1777",
+    "owner /dev/shm": b"0 0 1777",
+    "env TERM": b"xterm-256color",
     "terminal": b"91 33 foreground",
     "tests": b"!2",
     "verifier logs": b"!2",
@@ -87,7 +93,14 @@ def test_a_world_as_declared_has_no_failed_line() -> None:
         ("/etc/resolv.conf", b"nameserver 9.9.9.9", "resolver"),
         ("owner /etc/passwd", b"65534 65534 644", "owner of /etc/passwd"),
         ("owner /tmp", b"0 0 755", "mode of /tmp"),
+        ("owner /dev/shm", b"0 0 755", "mode of /dev/shm"),
         ("terminal", b"!6", "terminal"),
+        ("env TERM", b"dumb", "TERM"),
+        ("env CELL_X", b"", "harness named in environment"),
+        ("env X", b"/srv/jobs/1", "harness named in environment"),
+        ("/etc/hosts", b"127.0.0.1 localhost abc db other\n", "hosts"),
+        ("/etc/hosts", b"127.0.0.1 localhost abc\n", "hosts"),
+        ("/proc/net/ipv6_route", b"00 00 eth0\n", "IPv6 routes beyond lo"),
         ("tests", b"42", "/tests"),
         ("verifier logs", b"42", "/logs/verifier"),
         ("list /logs", b"agent", "/logs"),

@@ -7,7 +7,7 @@ from cell.launcher import holding, probe
 
 
 def test_a_look_travels_whole() -> None:
-    saw = probe.look()
+    saw = probe.look({b"TERM": b"x"})
     assert inspection._unpacked(probe.packed(saw)) == saw
     assert saw["/proc/self/status"].startswith(b"Name:") and saw["tests"].startswith(b"!")
     assert any(key.startswith("process ") for key in saw)

@@ -15,19 +15,22 @@ CLIENT = ("127.0.0.1", 40000)
 
 
 class Asking:
-    def __init__(self, *, ipv6: bool = False, capacity: int = 10, most: int = 100) -> None:
+    def __init__(
+        self, *, ipv6: bool = False, capacity: int = 10, most: int = 100, strangers: tuple[int, ...] = ()
+    ) -> None:
         self.reports: list[tuple[str, str, int]] = []
         self.server = NameServer(
             Pool(capacity),
             lambda name, kind, client, datagram, code: self.reports.append((name, kind, code)),
+            may_name=lambda client, datagram: client[1] not in strangers,
             ipv6=ipv6,
             most_reports=most,
         )
 
-    def ask(self, name: str, kind: int = dnsname.A) -> tuple[int, list[bytes]]:
+    def ask(self, name: str, kind: int = dnsname.A, port: int = 40000) -> tuple[int, list[bytes]]:
         """Return the code, and the data of each answer."""
         question = dnsname.encode_name(name) + struct.pack("!HH", kind, 1)
-        reply = self.server.respond(struct.pack("!6H", 5, 0x0100, 1, 0, 0, 0) + question, CLIENT)
+        reply = self.server.respond(struct.pack("!6H", 5, 0x0100, 1, 0, 0, 0) + question, (CLIENT[0], port))
         assert reply is not None
         _, flags, _, count, _, _ = struct.unpack_from("!6H", reply)
         at, data = 12 + len(question), []
@@ -44,7 +47,7 @@ def test_a_name_gets_an_address_of_the_pool_and_is_reported_once() -> None:
     assert asking.ask("PKG.example.ORG") == (0, [ipaddress.IPv4Address("198.18.0.1").packed])
     assert asking.server.name_of(ipaddress.IPv4Address("198.18.0.1")) == "pkg.example.org"
     assert asking.reports == [("pkg.example.org", "A", 0)]
-    asking.server.report_anew()
+    asking.server.begin_anew()
     asking.ask("pkg.example.org")
     assert len(asking.reports) == 2
 
@@ -120,3 +123,26 @@ def test_what_cannot_be_recorded_is_not_answered() -> None:
     asking.server._asked = recorded
     assert asking.ask("pkg.example.org")[0] == 0
     assert len(asking.reports) == 1
+
+
+def test_who_may_have_no_new_address_gets_those_that_there_are() -> None:
+    asking = Asking(strangers=(6,))
+    assert asking.ask("a.example", port=6) == (dnsname.REFUSED, [])
+    assert asking.reports == []
+    known = asking.ask("a.example")
+    assert known[0] == 0 and asking.ask("a.example", port=6) == known
+    assert asking.ask("b.example", port=6) == (dnsname.REFUSED, [])
+
+
+def test_when_another_phase_begins_there_is_room_for_all_that_nobody_is_connected_to() -> None:
+    asking = Asking(capacity=3)
+    names = [f"{letter}.example" for letter in "abc"]
+    first = [asking.ask(name) for name in names]
+    assert asking.ask("d.example") == (dnsname.SERVFAIL, [])
+    held = ipaddress.IPv4Address(first[1][1][0])
+    asking.server.pool.opened(held)
+    asking.server.begin_anew()
+    assert asking.server.name_of(held) == "b.example"
+    assert [asking.ask(name)[0] for name in ("d.example", "e.example", "b.example")] == [0, 0, 0]
+    assert asking.ask("f.example") == (dnsname.SERVFAIL, [])
+    assert asking.ask("b.example") == first[1]

@@ -26,7 +26,7 @@ from proxying import (
 )
 
 from cell.egress.client import Client
-from cell.egress.context import Caller, Limits
+from cell.egress.context import Caller, Limits, room
 from cell.egress.dial import Found
 from cell.egress.proxy import Proxy
 from cell.egress.relay import HIGH
@@ -544,6 +544,14 @@ async def test_a_hello_and_a_tunnel_have_their_times() -> None:
             "the TLS hello took too long",
             "nothing has moved for too long",
         ]
+
+
+def test_all_ways_of_a_cell_may_be_full_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in (1024, 4096, 20_000, 1 << 20):
+        monkeypatch.setattr("cell.egress.context.resource.getrlimit", lambda _, limit=limit: (limit, limit))
+        for ways in (4, 5, 68):
+            assert ways * 2 * room(ways) + 512 <= limit or room(ways) == 16, (limit, ways)
+        assert room(4) == min(2048, (limit - 512) // 8)
 
 
 @both_loops

@@ -40,12 +40,13 @@ def test_an_attempt_is_joined_with_its_end(tmp_path: Path) -> None:
         (1.0, attempt(1)),
         (1.1, PhaseChanged(phase="sealed", by="runner")),
         (1.2, attempt(2, "evil.example", allowed=False, reason="not listed", status=403)),
-        (1.5, EgressEnd(hit=1, status=200, sent=10, received=2000, ms=500.0, sni="pkg.example")),
+        (1.5, EgressEnd(hit=1, status=200, sent=10, received=2000, ms=500.0, sni="pkg.example", ech=True)),
     )
     first, second = read(tmp_path / "task__abcdefg")
     assert (first.cell, first.task, first.t) == ("abcdefg", "task", 1.0)
     assert (first.status, first.sent, first.received, first.ms, first.open) == (200, 10, 2000, 500.0, False)
     assert first.sni == "pkg.example"
+    assert (first.ech, second.ech, first.as_dict()["ech"]) == (True, False, True)
     assert (second.decision, second.status, second.open) == ("deny", 403, True)
 
 

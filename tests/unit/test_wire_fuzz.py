@@ -6,6 +6,10 @@ very host that was allowed and dialled, whatever the client hid in bodies, chunk
 
 from __future__ import annotations
 
+import ast
+import importlib
+from pathlib import Path
+
 import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -237,3 +241,15 @@ def test_chunks_are_the_same_in_any_pieces(chunks: list[bytes], size: int) -> No
             rest = piece.rest + whole[at + size :]
             break
     assert (data, rest) == (b"".join(chunks), b"rest")
+
+
+def test_the_tool_that_fuzzes_for_longer_finds_what_it_imports() -> None:
+    """It needs atheris, which is not among the requirements: so nothing else runs it."""
+    tool = Path(__file__).parents[2] / "tools/fuzz_wire.py"
+    for node in ast.walk(ast.parse(tool.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module in ("cell.wire", "test_wire_fuzz"):
+            there = importlib.import_module(node.module if node.module == "cell.wire" else __name__)
+            for name in node.names:
+                assert hasattr(there, name.name), f"{node.module} has no {name.name}"
+        else:
+            assert not (isinstance(node, ast.ImportFrom) and node.module == "cell"), "by its module's name"
