@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +102,17 @@ def test_r3_every_terminal_is_an_asciicast_that_says_who_typed(cell: LiveCell) -
     assert "echo ty''ped" in "".join(text for _, kind, text in events if kind == "i").replace("\r", "")
 
 
-def test_o2_o6_all_of_it_is_json_and_one_cell_has_one_name_everywhere(jobs: Path) -> None:
-    run("run", EXAMPLES / "hello-pass", "-a", "exec:ssh -F $CELL_SSH_CONFIG agent 'echo said'",
+def test_o2_o6_all_of_it_is_json_and_one_cell_has_one_name_everywhere(jobs: Path, tmp_path: Path) -> None:
+    task = f"named-{secrets.token_hex(4)}"  # others on this machine may run the example itself
+    shutil.copytree(EXAMPLES / "hello-pass", tmp_path / task)
+    toml = tmp_path / task / "task.toml"
+    toml.write_text(toml.read_text().replace("hello-pass", task))
+    run("run", tmp_path / task, "-a", "exec:ssh -F $CELL_SSH_CONFIG agent 'echo said'",
         "--keep", "always", "--jobs-dir", jobs)  # fmt: skip
     (trial,) = trials_in(jobs)
     assert trial.alive
     try:
-        for name in (trial.id, trial.id[:3], "hello", trial.path):
+        for name in (trial.id, trial.id[:5], task[:9], trial.path):
             for command in ("commands", "egress", "fidelity"):
                 done = run(command, name, "--jobs-dir", jobs, "--json")
                 lines = [json.loads(line) for line in done.stdout.splitlines()]

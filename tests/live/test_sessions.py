@@ -88,7 +88,7 @@ def test_t2_an_abandoned_command_ends_as_a_group_a_completed_one_leaves_its_chil
         client.kill()
     assert until(lambda: not sleepers(cell, 4321))
     subprocess.run([*config(cell), "agent", "nohup sleep 1234 >/dev/null 2>&1 &"], check=True, timeout=20)
-    assert len(sleepers(cell, 1234)) == 1
+    assert until(lambda: len(sleepers(cell, 1234)) == 1), "it may not have become `sleep` yet"
 
 
 def test_t2_a_client_is_missed_also_by_a_command_that_reads_nothing(cell: LiveCell) -> None:
