@@ -26,7 +26,7 @@ def baseline(environment: Table) -> Network:
     mode, hosts = environment.text("network_mode", MODES), _hosts(environment)
     key = environment.key("network_mode")
     internet = environment.flag("allow_internet")
-    if mode is None and internet is not None and hosts is None:
+    if mode is None and internet is not None and not hosts:
         mode, key = ("public" if internet else "no-network"), environment.key("allow_internet")
     elif mode is None:
         mode, key = "public", f"{key} (default)"
