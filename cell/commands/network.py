@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from cell import cells, filters, journal
-from cell.errors import UsageError
+from cell.errors import TaskError, UsageError
 from cell.plain import plain
 from cell.policy import learning
 from cell.trials import egress as trials_egress
@@ -92,11 +93,12 @@ def fidelity(args: argparse.Namespace) -> int:
     return 3 if failed else 0
 
 
-def learned(run: Any, *, write: bool, as_json: bool) -> None:
+def learned(run: Any, *, write: bool, as_json: bool) -> bool:
     """Say what the phases of each task needed of the network; with `write`, change its task.toml.
 
-    Errors: TaskError for a file that cannot be changed.
+    Return whether all went well: a file that cannot be changed is told, and the other tasks go on.
     """
+    well = True
     tasks = {attempt.task.path: attempt.task for attempt in run.trials}
     for path, task in sorted(tasks.items()):
         folders = [attempt.trial for attempt in run.trials if attempt.task.path == path]
@@ -118,10 +120,15 @@ def learned(run: Any, *, write: bool, as_json: bool) -> None:
                 if kept[phase]:
                     unasked = ", ".join(kept[phase])
                     say(f"{task.short_name}: [{phase}] keeps what nothing asked for this time: {unasked}")
-        text, shown = learning.change(path / "task.toml", needs, declared)
-        if not as_json and shown:
-            say(shown.rstrip("\n"))
-        if write and shown:
-            (path / "task.toml").write_text(text, "utf-8")
-        elif shown and not as_json:
-            say("nothing was changed; --write applies this")
+        try:
+            text, shown = learning.change(path / "task.toml", needs, declared)
+            if not as_json and shown:
+                say(shown.rstrip("\n"))
+            if write and shown:
+                learning.put(path / "task.toml", text)
+            elif shown and not as_json:
+                say("nothing was changed; --write applies this")
+        except TaskError as error:
+            well = False
+            say(f"cell: {plain(str(error))}", file=sys.stderr)
+    return well

@@ -83,8 +83,7 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 130
-    if args.learn:
-        network.learned(run, write=args.write, as_json=args.json)
+    unchanged = args.learn and not network.learned(run, write=args.write, as_json=args.json)
     if kept := [attempt.trial.name.rpartition("__")[2] for attempt in run.trials if attempt.kept]:
         which = f"cell {kept[0]} stays" if len(kept) == 1 else f"{len(kept)} cells stay"
         say(
@@ -94,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.json:
         say(_sum(run))
-    if any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials):
+    wrong = any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials)
+    if wrong or unchanged:
         return 2
     ungraded = any(attempt.verdict is None or attempt.verdict.verdict != "graded" for attempt in run.trials)
     return 3 if ungraded else (2 if bad else 0)

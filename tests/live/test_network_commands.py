@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,6 +99,28 @@ def test_learning_opens_everything_and_writes_the_smallest_list(tmp_path: Path, 
     assert "[agent] needed a.example, b.example" in again.stdout and "@@" not in again.stdout
     for wrong in (["--write"], ["--learn", "--network", "public"]):
         assert run("run", folder, *wrong).returncode == 2
+
+
+def test_a_task_that_cannot_be_written_is_told_and_the_others_are_learned(
+    tmp_path: Path, origin: Origin
+) -> None:
+    first, second = task(tmp_path / "tasks" / "a"), task(tmp_path / "tasks" / "b")
+    for folder in (first, second):
+        (folder / "task.toml").write_text(LIST)
+    # It can be read and not be written, by nobody: what is mounted below is read-only.
+    subprocess.run(["mount", "--bind", first, first], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", first], check=True)
+        agent = asking(origin, "a.example")
+        more = ["--resolve", f"a.example:{origin.port}=127.0.0.9", "--learn", "--write"]
+        done = run("run", tmp_path / "tasks", "-a", agent, *more, "--jobs-dir", tmp_path / "jobs")
+    finally:
+        subprocess.run(["umount", first], check=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert f"{first}/task.toml: cannot be written: " in done.stderr
+    assert "2 trials" in done.stdout and (first / "task.toml").read_text() == LIST
+    written = tomllib.loads((second / "task.toml").read_text())
+    assert written["agent"]["allowed_hosts"] == ["pkg.example", "a.example"]
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
