@@ -97,6 +97,12 @@ def load(task: Path) -> tuple[Peer, ...]:
         raise TaskError(file, "peers", str(error)) from None
 
 
+def together(declared: tuple[Peer, ...], given: tuple[Peer, ...]) -> tuple[Peer, ...]:
+    """Return a task's peers and those of the command line, which says where a peer is that is in both."""
+    places = {(peer.name, peer.port): peer for peer in (*declared, *given)}
+    return tuple(places.values())
+
+
 def _all(found: list[Peer]) -> tuple[Peer, ...]:
     if len(found) > _MOST:
         raise UsageError(f"at most {_MOST} peers")

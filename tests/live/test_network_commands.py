@@ -133,5 +133,10 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
         done = run("run", folder, *more, "--jobs-dir", tmp_path / "jobs")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1) and said in done.stderr
     (folder / "cell.toml").write_text("[peers]\ndb = 1\n")
-    done = run("run", folder, "--jobs-dir", tmp_path / "jobs")
-    assert done.returncode == 2 and "cell.toml: peers.db" in done.stdout + done.stderr
+    for command in (["plan", folder], ["run", folder, "--jobs-dir", tmp_path / "jobs"]):
+        done = run(*command)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith(f"cell: {folder}/cell.toml: peers.db: ")
+    assert not (tmp_path / "jobs").exists(), "nothing has begun"
+    (folder / "cell.toml").write_text('[peers]\n"db:5432" = "127.0.0.1:15432"\n')
+    assert "peers        db:5432=127.0.0.1:15432\n" in run("plan", folder).stdout

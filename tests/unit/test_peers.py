@@ -43,6 +43,11 @@ def test_the_same_place_twice() -> None:
         peers.from_options(["db:1=127.0.0.1:1", "db:1=127.0.0.1:2"])
 
 
+def test_the_command_line_says_where_a_peer_of_the_task_is() -> None:
+    other, moved = peers.parse("web:80", "127.0.0.1:8000"), peers.parse("db:5432", "127.0.0.1:7777")
+    assert peers.together((DB, other), (moved,)) == (moved, other)
+
+
 def test_a_file_beside_the_task(tmp_path: Path) -> None:
     assert peers.load(tmp_path) == ()
     (tmp_path / "cell.toml").write_text('[peers]\n"db:5432" = "127.0.0.1:15432"\n')
