@@ -35,10 +35,9 @@ def egress(args: argparse.Namespace) -> int:
     while True:
         # asked before the journal is read: what a cell writes last is read after it has ended
         alive = cells.find(trial.path, Path(args.jobs_dir)).alive
-        reader.scan([trial])
-        for hit in reader.hits:
-            # a tunnel is told when it opens, and with --json once more when it is over
-            if told.get(hit.key) == hit.open or (hit.key in told and not args.json):
+        for hit in reader.hits if reader.scan([trial]) else ():
+            # one that lasts is told when it begins, and once more when it is over
+            if told.get(hit.key) == hit.open:
                 continue
             told[hit.key] = hit.open
             if wanted(trials_egress.values(hit)):
@@ -55,6 +54,8 @@ def _line(hit: Hit, *, colour: bool) -> str:
     what = f"{hit.method:<7} {hit.place}{hit.path}"
     how = f"{hit.status or ''} ↑{hit.sent} ↓{hit.received}" if not hit.open else "open"
     why = hit.rule if hit.allowed else hit.reason
+    if hit.error and hit.error not in why:
+        why = f"{why}; {hit.error}"
     return f"{when} {hit.phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
 
 

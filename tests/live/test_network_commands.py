@@ -7,11 +7,15 @@ import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cell import records
 from cell.commands import network
-from tests.live.test_run import run, task, trials_in
+from cell.events import Egress, EgressEnd, Line
+from cell.trials.egress import read
+from tests.live.test_run import CELL, run, task, trials_in
 from tests.live.test_ways import Origin, phase
 from tests.world import LiveCell
 
@@ -54,6 +58,60 @@ def test_n10_egress_tells_each_attempt_and_filters(tmp_path: Path, origin: Origi
     assert run("egress", trial.path, "-f").stdout.count("\n") == 2
     wrong = run("egress", trial.path, "--filter", "host>=")
     assert wrong.returncode == 2 and "--filter" in wrong.stderr
+
+
+TUNNEL = """
+import os, socket
+one = socket.create_connection(("127.0.0.1", 3128))
+one.sendall(b"CONNECT pkg.example:PORT HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+assert b" 200 " in one.recv(100)
+if os.fork() == 0:
+    os.setsid()
+    for number in (0, 1, 2):
+        os.close(number)
+    open("/tmp/end").read()
+"""
+
+
+def test_n10_what_lasts_is_told_into_a_pipe_when_it_begins_and_when_it_is_over(
+    make_cell: Callable[..., LiveCell], origin: Origin
+) -> None:
+    allowed = phase("allowlist", "pkg.example")
+    cell = make_cell(agent_phase=allowed, pins=((f"pkg.example:{origin.port}", "127.0.0.9"),))
+    command = [*CELL, "egress", str(cell.trial), "-f"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as plainly,
+        subprocess.Popen([*command, "--filter", "status:200"], stdout=subprocess.PIPE, text=True) as chosen,
+    ):
+        assert plainly.stdout is not None and chosen.stdout is not None
+        script = TUNNEL.replace("PORT", str(origin.port))
+        cell.inside(f"mkfifo /tmp/end; exec python3 -c '{script}'")
+        begun = plainly.stdout.readline()
+        assert f"CONNECT pkg.example:{origin.port} " in begun and " open " in begun
+        cell.inside("echo > /tmp/end")
+        over = plainly.stdout.readline()
+        assert begun.split()[:5] == over.split()[:5] and " 200 ↑" in over
+        assert chosen.stdout.readline() == over, "a filter is asked about how it ended, too"
+        for one in (plainly, chosen):
+            one.terminate()
+
+
+def test_n10_how_it_ended_is_told(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"phase": "agent", "way": "proxy", "method": "CONNECT", "port": 443}
+    told = [
+        Egress(hit=1, host="a.example", allowed=True, **given),
+        EgressEnd(hit=1, status=200, error="TLS asks for b.example, the connection is to a.example"),
+        Egress(hit=2, host="c.example", allowed=False, reason="denied: c", **given),
+        EgressEnd(hit=2, status=403, error="denied: c"),
+    ]
+    (tmp_path / "cell").mkdir()
+    lines = [Line(seq=n, t=1.0, event=event) for n, event in enumerate(told, 1)]
+    (tmp_path / "cell" / "events.jsonl").write_bytes(b"".join(records.encode(line) + b"\n" for line in lines))
+    (cut, denied) = read(tmp_path)
+    assert network._line(cut, colour=False).endswith(
+        " TLS asks for b.example, the connection is to a.example"
+    )
+    assert network._line(denied, colour=False).count("denied: c") == 1
 
 
 def test_v7_a_host_is_allowed_in_a_living_cell_and_fidelity_is_told(
