@@ -16,6 +16,7 @@ from pathlib import Path
 from cell.errors import TaskError, UsageError
 from cell.plain import plain
 from cell.policy import hosts
+from cell.policy.addresses import gives_credentials
 from cell.records import Record
 
 _LARGEST = 1 << 16  # bytes of a cell.toml
@@ -46,6 +47,8 @@ def parse(inside: str, outside: str) -> Peer:
         host, target = hosts.authority(outside)
     except ValueError as error:
         raise ValueError(f"{error}; HOST:PORT is where it is") from None
+    if host.ip is not None and gives_credentials(host.ip):
+        raise ValueError(f"{host} is a metadata address, which nothing opens")
     return Peer(name=name.text, port=port, host=host.text, target=target)
 
 

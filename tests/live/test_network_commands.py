@@ -187,6 +187,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
         (["--peer", "db"], "--peer db"),
         (["--resolve", "a.example"], "--resolve a.example"),
         (["--resolve", "127.0.0.1=127.0.0.1"], "--resolve"),
+        (["--resolve", "a.example:80=169.254.169.254"], "is a metadata address, which nothing opens"),
     ):
         done = run("run", folder, *more, "--jobs-dir", tmp_path / "jobs")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1) and said in done.stderr
@@ -198,3 +199,5 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "jobs").exists(), "nothing has begun"
     (folder / "cell.toml").write_text('[peers]\n"db:5432" = "127.0.0.1:15432"\n')
     assert "peers        db:5432=127.0.0.1:15432\n" in run("plan", folder).stdout
+    done = run("run", folder, "-a", "nop", "--jobs-dir", tmp_path / "jobs")
+    assert "cell.toml hands a service of this machine to its world: db:5432=127.0.0.1:15432\n" in done.stderr
