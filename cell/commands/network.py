@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from cell import cells, filters, journal
 from cell.errors import TaskError, UsageError
 from cell.plain import plain
 from cell.policy import learning
+from cell.trials import Trial
 from cell.trials import egress as trials_egress
 from cell.trials.egress import EgressReader, Hit
 
@@ -31,7 +33,7 @@ def egress(args: argparse.Namespace) -> int:
         raise UsageError(f"--filter: {error}") from None
     trial = cells.find(args.cell, Path(args.jobs_dir))
     reader, told = EgressReader(), dict[str, bool]()
-    colour = coloured()
+    colour, said = coloured(), False
     while True:
         # asked before the journal is read: what a cell writes last is read after it has ended
         alive = cells.find(trial.path, Path(args.jobs_dir)).alive
@@ -41,10 +43,27 @@ def egress(args: argparse.Namespace) -> int:
                 continue
             told[hit.key] = hit.open
             if wanted(trials_egress.values(hit)):
+                said = True
                 say(json.dumps(hit.as_dict()) if args.json else _line(hit, colour=colour))
         if not args.follow or not alive:
-            return 0
+            break
         time.sleep(_LOOK)
+    for missing in _missing(trial, reader, said=said):
+        say(f"cell: {plain(missing)}", file=sys.stderr)
+    return 0
+
+
+def _missing(trial: Trial, reader: EgressReader, *, said: bool) -> Iterator[str]:
+    """Say why there is no line, or not every one: silence would look like a world that asked for nothing."""
+    record = Path(trial.path) / "cell" / "events.jsonl"
+    if not record.exists():
+        yield f"{record} is missing: only `cell run` records what wanted to leave"
+    elif not reader.hits:
+        yield f"{trial.id}: nothing tried to leave"
+    elif not said:
+        yield f"{trial.id}: {len(reader.hits)} tried to leave, none as --filter has it"
+    if reader.dropped:
+        yield f"{reader.dropped} more are not told: they are only in {record}"
 
 
 def _line(hit: Hit, *, colour: bool) -> str:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cell import records
 from cell.commands import network
 from cell.events import Egress, EgressEnd, Line
-from cell.trials.egress import read
-from tests.live.test_run import CELL, run, task, trials_in
+from cell.trials.egress import EgressReader, read
+from tests.live.test_run import CELL, ROOT, run, task, trials_in
 from tests.live.test_ways import Origin, phase
 from tests.world import LiveCell
 
@@ -112,6 +113,30 @@ def test_n10_how_it_ended_is_told(tmp_path: Path) -> None:
         " TLS asks for b.example, the connection is to a.example"
     )
     assert network._line(denied, colour=False).count("denied: c") == 1
+
+
+def test_n10_why_nothing_is_told_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    harbors = ROOT / "tests" / "fixtures" / "harbor-0.25.0" / "jobs" / "demo-oracle"
+    trial = next(one for one in harbors.iterdir() if one.is_dir())
+    done = run("egress", trial)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.endswith("is missing: only `cell run` records what wanted to leave\n")
+    folder, jobs = task(tmp_path / "t"), tmp_path / "jobs"
+    run("run", folder, "-a", "nop", "--jobs-dir", jobs)
+    (quiet,) = trials_in(jobs)
+    assert run("egress", quiet.path, "--json").stderr == f"cell: {quiet.id}: nothing tried to leave\n"
+    hit = Egress(hit=1, phase="agent", way="proxy", method="GET", host="a.example", port=80, allowed=True)
+    hits = [Line(seq=n, t=1.0, event=msgspec.structs.replace(hit, hit=n)) for n in (1, 2, 3)]
+    (Path(quiet.path) / "cell/events.jsonl").write_bytes(
+        b"".join(records.encode(one) + b"\n" for one in hits)
+    )
+    done = run("egress", quiet.path, "--filter", "host:b.example")
+    assert done.stderr == f"cell: {quiet.id}: 3 tried to leave, none as --filter has it\n"
+    monkeypatch.setattr("cell.trials.egress.MOST", 2)
+    reader = EgressReader()
+    reader.scan([quiet])
+    (said,) = network._missing(quiet, reader, said=True)
+    assert said.startswith("1 more are not told: they are only in ")
 
 
 def test_v7_a_host_is_allowed_in_a_living_cell_and_fidelity_is_told(
