@@ -12,6 +12,7 @@ from typing import Any
 
 from cell import cells, filters, journal
 from cell.errors import TaskError, UsageError
+from cell.fidelity import said
 from cell.plain import plain
 from cell.policy import learning
 from cell.trials import Trial
@@ -33,7 +34,7 @@ def egress(args: argparse.Namespace) -> int:
         raise UsageError(f"--filter: {error}") from None
     trial = cells.find(args.cell, Path(args.jobs_dir))
     reader, told = EgressReader(), dict[str, bool]()
-    colour, said = coloured(), False
+    colour, some = coloured(), False
     while True:
         # asked before the journal is read: what a cell writes last is read after it has ended
         alive = cells.find(trial.path, Path(args.jobs_dir)).alive
@@ -43,12 +44,12 @@ def egress(args: argparse.Namespace) -> int:
                 continue
             told[hit.key] = hit.open
             if wanted(trials_egress.values(hit)):
-                said = True
+                some = True
                 say(json.dumps(hit.as_dict()) if args.json else _line(hit, colour=colour))
         if not args.follow or not alive:
             break
         time.sleep(_LOOK)
-    for missing in _missing(trial, reader, said=said):
+    for missing in _missing(trial, reader, said=some):
         say(f"cell: {plain(missing)}", file=sys.stderr)
     return 0
 
@@ -104,7 +105,7 @@ def fidelity(args: argparse.Namespace) -> int:
             continue
         glyph, tone = ("✓", "32") if line["ok"] else ("×", "31")
         mark = f"\x1b[{tone}m{glyph}\x1b[0m" if colour else glyph
-        found = plain(line["found"], limit=100)
+        found = plain(said(line["found"]), limit=100)
         wanted = "" if line["ok"] else f"   wanted: {plain(line['wanted'], limit=100)}"
         say(f"{mark} {line['phase']:<9} {line['name']:<32} {found}{wanted}")
     if not args.json:

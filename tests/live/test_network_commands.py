@@ -160,6 +160,9 @@ def test_v7_a_host_is_allowed_in_a_living_cell_and_fidelity_is_told(
     lines = [json.loads(line) for line in told.stdout.splitlines()]
     assert told.returncode == 0 and len(lines) > 60 and all(line["ok"] for line in lines), told.stdout
     assert {line["phase"] for line in lines} == {"agent", "verifier"}
+    told = run("fidelity", cell.trial)
+    (tests,) = {line.split(maxsplit=3)[3] for line in told.stdout.splitlines() if " /tests " in line}
+    assert tests == "not there" and "!" not in told.stdout, "a number of an error is no word"
 
 
 def test_learning_opens_everything_and_writes_the_smallest_list(tmp_path: Path, origin: Origin) -> None:
