@@ -87,6 +87,9 @@ def allow(args: argparse.Namespace) -> int:
         return str(trial.id)
 
     cell = on_cell(args, act)
+    if args.json:
+        say(json.dumps({"cell": cell, "host": args.host, "phase": args.phase, "once": args.once}))
+        return 0
     say(f"{cell}: {args.host} is allowed {'once' if args.once else 'from now on'}; the verdict will say so")
     return 0
 

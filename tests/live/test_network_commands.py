@@ -151,7 +151,8 @@ def test_v7_a_host_is_allowed_in_a_living_cell_and_fidelity_is_told(
         "",
     ) and "is allowed once; the verdict will say so" in done.stdout
     assert (cell.inside(get), cell.inside(get)) == ("200", "403")
-    assert run("allow", cell.trial, "pkg.example").returncode == 0
+    done = run("allow", cell.trial, "pkg.example", "--json")
+    assert json.loads(done.stdout)["host"] == "pkg.example" and done.returncode == 0
     assert (cell.inside(get), cell.inside(get)) == ("200", "200")
     assert ["once" in one["what"] for one in cell.events("intervention")] == [True, False]
     wrong = run("allow", cell.trial, "http://pkg.example")
