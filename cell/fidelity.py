@@ -6,6 +6,7 @@ record, line by line, in pure code. A line that could not be looked at has faile
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,15 @@ class Check(Record, frozen=True, kw_only=True):
     ok: bool
     found: str
     wanted: str
+
+
+def said(text: str) -> str:
+    """Say in words what a look came to: `!13` is an error number, lists are lists of words."""
+    if text.startswith("!") and text[1:].isdigit():
+        return "not there" if text == "!2" else f"refused: {os.strerror(int(text[1:])).lower()}"
+    for sign in "[]'":
+        text = text.replace(sign, "")
+    return plain(text, limit=300) or "none"
 
 
 @dataclass(frozen=True)

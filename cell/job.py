@@ -20,6 +20,7 @@ import platformdirs
 from . import __version__, agents, harbor, placing, unfinished
 from .errors import CellError, HarnessError, TaskError, UsageError
 from .plain import plain
+from .policy import peers
 from .records import Verdict
 from .rollout import Rollout, Settings
 from .substrate import image as images
@@ -290,6 +291,7 @@ def tasks_of(
         try:
             _named(folder)
             task = load(folder.resolve(), oracle=agent == "oracle")
+            peers.load(task.path)  # what its cell.toml says is wrong before anything starts, or never
             refusals = task.unsupported
         except TaskError as error:
             bad.append(error)

@@ -152,7 +152,8 @@ def _refused(denied: dict[tuple[str, str], Denial], event: Egress, seq: int, rea
     if event.rule in ("owner", "limit") or event.way not in ("proxy", "transparent"):
         return
     phase = "verifier" if event.phase == "verifier" else "agent"
-    place = f"{event.host}:{event.port}" if event.port else event.host
+    host = f"[{event.host}]" if ":" in event.host else event.host
+    place = f"{host}:{event.port}" if event.port else event.host
     known = denied.get((phase, place))
     denied[phase, place] = (
         Denial(phase=phase, place=place, reason=reason, seq=seq, allowed=event.allowed)

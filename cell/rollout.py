@@ -293,7 +293,7 @@ class Rollout:
             limits=declared_limits(task),
             warnings=task.warnings,
             unowned_sec=self.settings.unowned_sec,
-            peers=(*peers.load(task.path), *self.settings.peers),
+            peers=peers.together(peers.load(task.path), self.settings.peers),
             pins=self.settings.pins,
             proxy_only=self.settings.proxy_only,
             tls_only=self.settings.tls_only,

@@ -142,7 +142,7 @@ def decision_runs(hit: Hit) -> list[Run]:
 
 
 def _status(hit: Hit) -> list[Run]:
-    if hit.status:
+    if hit.status and not (hit.error and hit.status < 400):  # it was cut, whatever had been answered
         return [(str(hit.status), "muted" if hit.status < 400 else "warn" if hit.allowed else "")]
     if hit.error:
         return [("error", "warn")]

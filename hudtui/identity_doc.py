@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
+from cell import fidelity
 from cell.fidelity import Check
 from cell.plain import plain
 from cell.records import CellInfo, Ends, Identity, Limit, PhaseIdentity
@@ -60,7 +60,7 @@ def fidelity_lines(checks: Sequence[Check] | None) -> list[Line]:
         runs: list[Run | str] = [("  ✓ ", "ok") if ok else ("  × ", "bad")]
         about = plain(where[0], limit=8) if len(where) == 1 else "both"
         runs += [f"{plain(name, limit=34):<35}", (f"{about:<9} ", "muted")]
-        runs.append((_found(saw), "muted" if ok else ""))
+        runs.append((fidelity.said(saw), "muted" if ok else ""))
         if not ok:
             runs.append((f"   should be {plain(wanted, limit=300)}", "warn"))
         found.append(line(*runs, hang=49))
@@ -77,15 +77,6 @@ def fidelity_words(checks: Sequence[Check] | None) -> str:
         if wrong
         else f"all {len(checks)} are as they should be"
     )
-
-
-def _found(text: str) -> str:
-    """Say in words what a look came to: `!13` is an error number, lists are lists of words."""
-    if text.startswith("!") and text[1:].isdigit():
-        return "not there" if text == "!2" else f"refused: {os.strerror(int(text[1:])).lower()}"
-    for sign in "[]'":
-        text = text.replace(sign, "")
-    return plain(text, limit=300) or "none"
 
 
 def _missing(trial: Trial) -> list[Line]:

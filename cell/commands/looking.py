@@ -23,6 +23,7 @@ def plan(args: argparse.Namespace) -> int:
     from cell.task import load
 
     task = load(Path(args.task).resolve(), oracle=False)
+    from cell.policy import peers
     from cell.sandbox import Plan
 
     environment = task.environment
@@ -44,6 +45,7 @@ def plan(args: argparse.Namespace) -> int:
             }
             for phase in (task.agent, task.verifier)
         },
+        "peers": [str(peer) for peer in peers.load(task.path)],
         "bubblewrap": ["bwrap", *Plan("ROOT", "HOSTNAME").bwrap_options()],
         "warnings": list(task.warnings),
         "refused": [str(error) for error in task.unsupported],
@@ -63,8 +65,8 @@ def _readable(plan: dict[str, Any]) -> list[str]:
         if key == "phases":
             for name, phase in value.items():
                 limit = "no limit" if phase["timeout_sec"] is None else f"{phase['timeout_sec']:g} s"
-                hosts = ", ".join(phase["allowed_hosts"])
-                network = phase["network"] + (f" to {hosts}" if hosts else "")
+                hosts = ", ".join(phase["allowed_hosts"]) or "nothing"
+                network = phase["network"] + (f" to {hosts}" if phase["network"] == "allowlist" else "")
                 lines.append(f"{name:<12} as {phase['user']}, {limit}, {network} ({phase['because']})")
         elif isinstance(value, list) and key in ("warnings", "refused"):
             lines += [f"{key:<12} {each}" for each in value] or [f"{key:<12} none"]

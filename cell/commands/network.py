@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cell import cells, filters, journal
-from cell.errors import UsageError
+from cell.errors import TaskError, UsageError
+from cell.fidelity import said
 from cell.plain import plain
 from cell.policy import learning
+from cell.trials import Trial
 from cell.trials import egress as trials_egress
 from cell.trials.egress import EgressReader, Hit
 
@@ -30,21 +34,37 @@ def egress(args: argparse.Namespace) -> int:
         raise UsageError(f"--filter: {error}") from None
     trial = cells.find(args.cell, Path(args.jobs_dir))
     reader, told = EgressReader(), dict[str, bool]()
-    colour = coloured()
+    colour, some = coloured(), False
     while True:
         # asked before the journal is read: what a cell writes last is read after it has ended
         alive = cells.find(trial.path, Path(args.jobs_dir)).alive
-        reader.scan([trial])
-        for hit in reader.hits:
-            # a tunnel is told when it opens, and with --json once more when it is over
-            if told.get(hit.key) == hit.open or (hit.key in told and not args.json):
+        for hit in reader.hits if reader.scan([trial]) else ():
+            # one that lasts is told when it begins, and once more when it is over
+            if told.get(hit.key) == hit.open:
                 continue
             told[hit.key] = hit.open
             if wanted(trials_egress.values(hit)):
+                some = True
                 say(json.dumps(hit.as_dict()) if args.json else _line(hit, colour=colour))
         if not args.follow or not alive:
-            return 0
+            break
         time.sleep(_LOOK)
+    for missing in _missing(trial, reader, said=some):
+        say(f"cell: {plain(missing)}", file=sys.stderr)
+    return 0
+
+
+def _missing(trial: Trial, reader: EgressReader, *, said: bool) -> Iterator[str]:
+    """Say why there is no line, or not every one: silence would look like a world that asked for nothing."""
+    record = Path(trial.path) / "cell" / "events.jsonl"
+    if not record.exists():
+        yield f"{record} is missing: only `cell run` records what wanted to leave"
+    elif not reader.hits:
+        yield f"{trial.id}: nothing tried to leave"
+    elif not said:
+        yield f"{trial.id}: {len(reader.hits)} tried to leave, none as --filter has it"
+    if reader.dropped:
+        yield f"{reader.dropped} more are not told: they are only in {record}"
 
 
 def _line(hit: Hit, *, colour: bool) -> str:
@@ -54,6 +74,8 @@ def _line(hit: Hit, *, colour: bool) -> str:
     what = f"{hit.method:<7} {hit.place}{hit.path}"
     how = f"{hit.status or ''} ↑{hit.sent} ↓{hit.received}" if not hit.open else "open"
     why = hit.rule if hit.allowed else hit.reason
+    if hit.error and hit.error not in why:
+        why = f"{why}; {hit.error}"
     return f"{when} {hit.phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
 
 
@@ -65,6 +87,9 @@ def allow(args: argparse.Namespace) -> int:
         return str(trial.id)
 
     cell = on_cell(args, act)
+    if args.json:
+        say(json.dumps({"cell": cell, "host": args.host, "phase": args.phase, "once": args.once}))
+        return 0
     say(f"{cell}: {args.host} is allowed {'once' if args.once else 'from now on'}; the verdict will say so")
     return 0
 
@@ -83,7 +108,7 @@ def fidelity(args: argparse.Namespace) -> int:
             continue
         glyph, tone = ("✓", "32") if line["ok"] else ("×", "31")
         mark = f"\x1b[{tone}m{glyph}\x1b[0m" if colour else glyph
-        found = plain(line["found"], limit=100)
+        found = plain(said(line["found"]), limit=100)
         wanted = "" if line["ok"] else f"   wanted: {plain(line['wanted'], limit=100)}"
         say(f"{mark} {line['phase']:<9} {line['name']:<32} {found}{wanted}")
     if not args.json:
@@ -92,11 +117,12 @@ def fidelity(args: argparse.Namespace) -> int:
     return 3 if failed else 0
 
 
-def learned(run: Any, *, write: bool, as_json: bool) -> None:
+def learned(run: Any, *, write: bool, as_json: bool) -> bool:
     """Say what the phases of each task needed of the network; with `write`, change its task.toml.
 
-    Errors: TaskError for a file that cannot be changed.
+    Return whether all went well: a file that cannot be changed is told, and the other tasks go on.
     """
+    well = True
     tasks = {attempt.task.path: attempt.task for attempt in run.trials}
     for path, task in sorted(tasks.items()):
         folders = [attempt.trial for attempt in run.trials if attempt.task.path == path]
@@ -118,10 +144,15 @@ def learned(run: Any, *, write: bool, as_json: bool) -> None:
                 if kept[phase]:
                     unasked = ", ".join(kept[phase])
                     say(f"{task.short_name}: [{phase}] keeps what nothing asked for this time: {unasked}")
-        text, shown = learning.change(path / "task.toml", needs, declared)
-        if not as_json and shown:
-            say(shown.rstrip("\n"))
-        if write and shown:
-            (path / "task.toml").write_text(text, "utf-8")
-        elif shown and not as_json:
-            say("nothing was changed; --write applies this")
+        try:
+            text, shown = learning.change(path / "task.toml", needs, declared)
+            if not as_json and shown:
+                say(shown.rstrip("\n"))
+            if write and shown:
+                learning.put(path / "task.toml", text)
+            elif shown and not as_json:
+                say("nothing was changed; --write applies this")
+        except TaskError as error:
+            well = False
+            say(f"cell: {plain(str(error))}", file=sys.stderr)
+    return well

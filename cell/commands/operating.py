@@ -53,7 +53,8 @@ def stop(args: argparse.Namespace) -> int:
             unfinished.stopped(Path(trial.path), info, "an operator stopped the cell, whose runner had gone")
         return trial.id
 
-    say(f"stopped {on_cell(args, stop)}")
+    stopped = on_cell(args, stop)
+    say(json.dumps({"cell": stopped, "stopped": True}) if args.json else f"stopped {stopped}")
     return 0
 
 
@@ -64,7 +65,8 @@ def keep(args: argparse.Namespace) -> int:
         await link.call("release" if args.release else "keep")
         return trial.id
 
-    say(("released " if args.release else "kept ") + str(on_cell(args, keep)))
+    cell, how = on_cell(args, keep), "released" if args.release else "kept"
+    say(json.dumps({"cell": cell, "kept": not args.release}) if args.json else f"{how} {cell}")
     return 0
 
 

@@ -15,8 +15,8 @@ import msgspec
 from cell import agents, job
 from cell.errors import TaskError, UsageError
 from cell.plain import plain
-from cell.policy import hosts
-from cell.policy.peers import from_options
+from cell.policy import hosts, peers
+from cell.policy.addresses import gives_credentials
 from cell.rollout import Settings
 
 from . import network
@@ -48,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
     for task in good:
         for warning in task.warnings:
             say(f"cell: warning: {task.short_name}: {plain(warning)}", file=sys.stderr)
+        for peer in peers.load(task.path):
+            said = f"its cell.toml hands a service of this machine to its world: {peer}"
+            say(f"cell: {task.short_name}: {plain(said)}", file=sys.stderr)
     if not good:
         if not bad:
             raise UsageError("no task was selected")
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         Settings(
             agent=args.agent,
             network="public" if args.learn else args.network,
-            peers=from_options(args.peer),
+            peers=peers.from_options(args.peer),
             pins=_pins(args.resolve),
             proxy_only=args.proxy_only,
             tls_only=args.tls_only,
@@ -83,8 +86,7 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 130
-    if args.learn:
-        network.learned(run, write=args.write, as_json=args.json)
+    unchanged = args.learn and not network.learned(run, write=args.write, as_json=args.json)
     if kept := [attempt.trial.name.rpartition("__")[2] for attempt in run.trials if attempt.kept]:
         which = f"cell {kept[0]} stays" if len(kept) == 1 else f"{len(kept)} cells stay"
         say(
@@ -94,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.json:
         say(_sum(run))
-    if any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials):
+    wrong = any(attempt.error is not None and attempt.error.exit_status == 2 for attempt in run.trials)
+    if wrong or unchanged:
         return 2
     ungraded = any(attempt.verdict is None or attempt.verdict.verdict != "graded" for attempt in run.trials)
     return 3 if ungraded else (2 if bad else 0)
@@ -110,6 +113,8 @@ def _pins(texts: list[str]) -> tuple[tuple[str, str], ...]:
             to = hosts.canonical(address)
             if host.ip is not None or to.ip is None:
                 raise ValueError("must be NAME:PORT=ADDRESS or NAME=ADDRESS")
+            if gives_credentials(to.ip):
+                raise ValueError(f"{to} is a metadata address, which nothing opens")
         except ValueError as error:
             raise UsageError(f"--resolve {plain(text, limit=80)}: {error}") from None
         if not port and to.ip is not None and to.ip.is_loopback:

@@ -15,8 +15,10 @@ from cell.trials.labels import FAULT
 
 
 def say(*words: object, file: Any = None) -> None:
-    """Write one line."""
-    (file or sys.stdout).write(" ".join(str(word) for word in words) + "\n")
+    """Write one line, and have it read at once: where it goes may be a pipe that is followed."""
+    to = file or sys.stdout
+    to.write(" ".join(str(word) for word in words) + "\n")
+    to.flush()
 
 
 def coloured() -> bool:

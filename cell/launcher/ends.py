@@ -74,8 +74,9 @@ def prepare(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         kept.append(("names-tcp", names.detach()))
         kept.append(("names", _bound(socket.AF_INET, "127.0.0.1", NAMES_PORT, socket.SOCK_DGRAM).detach()))
     peers = []
+    places = _peers(request["peers"])
     for number, (name, port) in enumerate(request["peers"]):
-        peer, address = _peer(port)
+        peer, address = places[name, port]
         peer.listen(BACKLOG)
         peers.append([name, address, port])
         kept.append((f"peer:{number}", peer.detach()))
@@ -139,15 +140,32 @@ def _bound(family: int, host: str, port: int, kind: int = socket.SOCK_STREAM) ->
     return made
 
 
-def _peer(port: int) -> tuple[socket.socket, str]:
-    """Bind a peer's port on 127.0.0.1, or on the next loopback address where it is free."""
+def _peers(wanted: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[socket.socket, str]]:
+    """Bind the peers' ports on 127.0.0.1, or on the next loopback address where they are free.
+
+    All ports of one name are on one address: of two, a client would also try the one without it.
+    """
+    made = {}
+    for name in dict.fromkeys(name for name, _ in wanted):
+        ports = [port for other, port in wanted if other == name]
+        sockets, address = _side_by_side(ports)
+        made.update({(name, port): (one, address) for port, one in zip(ports, sockets, strict=True)})
+    return made
+
+
+def _side_by_side(ports: list[int]) -> tuple[list[socket.socket], str]:
     failure: OSError | None = None
     for last in range(1, 255):
-        address = f"127.0.0.{last}"
+        address, made = f"127.0.0.{last}", list[socket.socket]()
         try:
-            return _bound(socket.AF_INET, address, port), address
+            for port in ports:
+                made.append(_bound(socket.AF_INET, address, port))
         except OSError as error:
             failure = error
+            for one in made:
+                one.close()
+        else:
+            return made, address
     raise failure or OSError(0, "no loopback address")
 
 

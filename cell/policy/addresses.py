@@ -138,3 +138,9 @@ def described(ip: IP) -> str:
     """Return the class for a record: `private`, or with what is inside, `nat64 (loopback)`."""
     inner = embedded(ip)
     return f"{classify(ip)} ({classify(inner)})" if inner is not None else classify(ip)
+
+
+def gives_credentials(ip: IP) -> bool:
+    """Say whether a metadata service answers there, also by an address inside of it: the operator's own
+    word (a peer, a pinned name) does not open that either."""
+    return "metadata" in described(ip)

@@ -8,7 +8,10 @@ every entry that the task has already: that nothing asked for one this time is n
 from __future__ import annotations
 
 import difflib
+import os
+import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,17 +114,40 @@ def change(
 ) -> tuple[str, str]:
     """Return (the file's text as it would be, the difference in unified format; empty if none).
 
-    Raises TaskError naming the file.
+    The file keeps the line ends that it has. Raises TaskError naming the file.
     """
     try:
-        before = file.read_text("utf-8")
+        before = file.read_bytes().decode("utf-8")
+        windows = "\r\n" in before and before.count("\r\n") == before.count("\n")
+        if windows:
+            before = before.replace("\r\n", "\n")
         after = rewritten(before, needs, declared)
     except (OSError, ValueError) as error:
         raise TaskError(file, "", f"cannot be changed: {error}") from None
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), str(file), str(file)
     )
-    return after, "".join(lines)
+    return after.replace("\n", "\r\n") if windows else after, "".join(lines)
+
+
+def put(file: Path, text: str) -> None:
+    """Write a task.toml, whole or not at all; where it is a link, what it leads to.
+
+    Raises TaskError naming the file, which is then as it was.
+    """
+    there = file.resolve()
+    fresh = there.with_name(f".{there.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        known = there.stat()
+        fresh.write_bytes(text.encode("utf-8"))
+        os.chown(fresh, known.st_uid, known.st_gid)
+        fresh.chmod(known.st_mode & 0o7777)
+        fresh.replace(there)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink()
+        why = f"cannot be written: {error.strerror}; make the change that is shown by hand"
+        raise TaskError(file, "", why) from None
 
 
 def _covers(text: str, place: Place) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from cell.errors import TaskError, UsageError
 from cell.plain import plain
 from cell.policy import hosts
+from cell.policy.addresses import gives_credentials
 from cell.records import Record
 
 _LARGEST = 1 << 16  # bytes of a cell.toml
@@ -46,6 +47,8 @@ def parse(inside: str, outside: str) -> Peer:
         host, target = hosts.authority(outside)
     except ValueError as error:
         raise ValueError(f"{error}; HOST:PORT is where it is") from None
+    if host.ip is not None and gives_credentials(host.ip):
+        raise ValueError(f"{host} is a metadata address, which nothing opens")
     return Peer(name=name.text, port=port, host=host.text, target=target)
 
 
@@ -95,6 +98,12 @@ def load(task: Path) -> tuple[Peer, ...]:
         return _all(found)
     except UsageError as error:
         raise TaskError(file, "peers", str(error)) from None
+
+
+def together(declared: tuple[Peer, ...], given: tuple[Peer, ...]) -> tuple[Peer, ...]:
+    """Return a task's peers and those of the command line, which says where a peer is that is in both."""
+    places = {(peer.name, peer.port): peer for peer in (*declared, *given)}
+    return tuple(places.values())
 
 
 def _all(found: list[Peer]) -> tuple[Peer, ...]:

@@ -293,6 +293,9 @@ def _warnings(root: Table, instruction: str) -> Iterator[str]:
             yield f"task.toml: environment.{old}: deprecated; use environment.{new}"
     if environment.flag("allow_internet") is not None and "network_mode" in environment.values:
         yield "task.toml: environment.allow_internet: ignored, as environment.network_mode is declared"
+    for table in (environment, root.section("agent"), root.section("verifier")):
+        for key, text in tasknetwork.unopened(table):
+            yield f"task.toml: {key}: {text} is a kind of address that nothing opens"
     if not root.items("steps") and "multi_step_reward_strategy" in root.values:
         yield "task.toml: multi_step_reward_strategy: has no meaning without steps"
     if not root.items("steps") and not instruction.strip():

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cell.plain import plain
-from cell.policy import MODES, entry
+from cell.policy import MODES, entry, nothing_opens
 from cell.task.file import Table
 
 
@@ -26,7 +27,7 @@ def baseline(environment: Table) -> Network:
     mode, hosts = environment.text("network_mode", MODES), _hosts(environment)
     key = environment.key("network_mode")
     internet = environment.flag("allow_internet")
-    if mode is None and internet is not None and hosts is None:
+    if mode is None and internet is not None and not hosts:
         mode, key = ("public" if internet else "no-network"), environment.key("allow_internet")
     elif mode is None:
         mode, key = "public", f"{key} (default)"
@@ -45,6 +46,13 @@ def for_phase(phase: Table, inherited: Network) -> Network:
     if hosts and mode != "allowlist":
         phase.fail("allowed_hosts", f'is only valid with network_mode = "allowlist", not "{mode}"')
     return Network(mode, hosts or (), phase.key("network_mode"))
+
+
+def unopened(table: Table) -> Iterator[tuple[str, str]]:
+    """Yield key and text of each entry of `allowed_hosts` that is a place which nothing opens."""
+    for number, text in enumerate(table.texts("allowed_hosts") or ()):
+        if nothing_opens(text):
+            yield table.key(f"allowed_hosts[{number}]"), entry(text).text
 
 
 def _hosts(table: Table) -> tuple[str, ...] | None:

@@ -201,6 +201,11 @@ class EgressReader:
         self.counts: Mapping[str, tuple[int, int]] = {}
         """Hits and denials of each trial that has any, by its path."""
 
+    @property
+    def dropped(self) -> int:
+        """How many hits of the trials are more than are kept."""
+        return sum(log.dropped for log in self._logs.values())
+
     def scan(self, trials: Iterable[Trial]) -> bool:
         """Look once; return whether `hits` is new. The oldest hit comes first."""
         here = {trial.path: trial for trial in trials if trial.origin == "cell"}

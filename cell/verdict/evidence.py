@@ -44,8 +44,12 @@ def denials(facts: Facts, phase: str) -> list[Evidence]:
     for one in mine[:_SHOWN_DENIALS]:
         times = f" {one.count} times" if one.count > 1 else ""
         what = "could not reach" if one.allowed else "was refused"
-        text = f"the {phase} {what} {plain(one.place, limit=120)}{times}: {plain(one.reason, limit=200)}"
-        found.append(event(text, one.seq))
+        whither, first = f"{plain(one.place, limit=120)}{times}", ""
+        if not one.place:  # what no host could be read of, each for a reason of its own
+            whither = "a request that names no host"
+            if one.count > 1:
+                whither, first = f"{one.count} requests that name no host", "the first: "
+        found.append(event(f"the {phase} {what} {whither}: {first}{plain(one.reason, limit=200)}", one.seq))
     if len(mine) > _SHOWN_DENIALS:
         found.append(fact(f"and {len(mine) - _SHOWN_DENIALS} more places were refused to the {phase}"))
     return found

@@ -32,11 +32,15 @@ HOP = frozenset(
 # Control characters, a bare CR or LF, and a line that begins with a blank (obs-fold).
 _ILLEGAL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n|\n[ \t]")
 # What the first line of a request begins with, however little of it is here.
-_BEGINNING = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}(?: [\x21-\x7e]*(?: [HTTP/0-9.]{0,8}\r?)?)?")
+_BEGINNING = re.compile(
+    rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}(?: [\x21-\x7e\x80-\xff]*(?: [HTTP/0-9.]{0,8}\r?)?)?"
+)
 _TOKEN = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NUMBER = re.compile(rb"[0-9]{1,19}")
-_REQUEST = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_`|~-]+) ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])")
+_REQUEST = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_`|~-]+) ([\x21-\x7e\x80-\xff]+) HTTP/([0-9]\.[0-9])")
 _RESPONSE = re.compile(rb"HTTP/([0-9]\.[0-9]) ([0-9]{3})(?: (.*))?")
+# Bytes that no target may have, and that clients send as they were typed (curl, in a query).
+_RAW = re.compile("[\x80-\xff]")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)")
 
 
@@ -143,7 +147,7 @@ def read_request(head: bytes) -> Request:
     length, chunked = _framing(fields, modern, 400, 501)
     length = None if chunked else length or 0
     method = line[1].decode("ascii")
-    host, port, path = _target(method, line[2].decode("ascii"))
+    host, port, path = _target(method, line[2].decode("latin-1"))
     if method == "CONNECT" and length != 0:
         raise Bad(400, "a CONNECT has no body")
     upgrade = modern and length == 0 and method == "GET" and b"upgrade" in connection
@@ -338,4 +342,4 @@ def _target(method: str, target: str) -> tuple[Host, int, str]:
         raise Bad(400, f"{plain(told(target), limit=200)}: {error}") from None
     if not path.startswith("/"):
         path = "*" if method == "OPTIONS" and not path else f"/{path}"
-    return host, port, path
+    return host, port, _RAW.sub(lambda raw: f"%{ord(raw[0]):02X}", path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cell.policy import Decision
+from cell.policy import Decision, hosts
 from cell.policy.hosts import Host
 from cell.wire.heads import Request
 
@@ -89,7 +89,7 @@ Command = Dial | Record | ToClient | ToOrigin | Over | CloseOrigin | CloseClient
 
 def attempt(request: Request, decision: Decision) -> Attempt:
     """Return what is recorded of a request and what was decided about it."""
-    other = request.claimed and not _same(request.claimed.lower(), request)
+    other = request.claimed and not _same(request.claimed, request)
     return Attempt(
         request.method,
         request.host,
@@ -109,6 +109,7 @@ def malformed(status: int, words: str) -> Attempt:
 
 
 def _same(claimed: str, request: Request) -> bool:
-    return claimed in {request.host.at(request.port), request.host.bracketed} or (
-        claimed.removesuffix(".") == request.host.text
-    )
+    try:
+        return hosts.authority(claimed, request.port) == (request.host, request.port)
+    except ValueError:
+        return False

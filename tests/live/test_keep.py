@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,7 +47,8 @@ def rollout(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
     trial = cast.parents[2]
     yield trial, runner
     if trials.read_trial(trial).alive:
-        cell("stop", trial)
+        stopped = cell("stop", trial, "--json")
+        assert json.loads(stopped.stdout)["stopped"] is True
     runner.communicate(timeout=60)
 
 
@@ -54,7 +56,8 @@ def test_o5_a_cell_that_was_asked_to_stay_stays_until_it_is_released(
     rollout: tuple[Path, subprocess.Popen[str]],
 ) -> None:
     trial, runner = rollout
-    assert cell("keep", trial).returncode == 0
+    kept = cell("keep", trial, "--json")
+    assert json.loads(kept.stdout) == {"cell": trial.name.rpartition("__")[2], "kept": True}
     cell("ssh", trial, "touch /tmp/go")
     _, said = runner.communicate(timeout=60)
     assert "stays up for an hour" in said

@@ -329,6 +329,22 @@ async def test_n9_a_peer_whose_port_is_not_free_has_the_next_loopback_address(tm
         assert {word for word, _ in said.values()} == {"sent"}
 
 
+async def test_n9_all_ports_of_a_peer_are_on_one_address(tmp_path: Path) -> None:
+    # On two, a client that asks for the name would try the proxy, or the name server, at the first.
+    peers = [("db", 5432), ("a", 5432), ("db", 53), ("db", 3128)]
+    async with world(tmp_path / "s", proxy=True, transparent=True, peers=peers) as here:
+        assert here.facts["peers"] == [
+            ["db", "127.0.0.2", 5432],
+            ["a", "127.0.0.1", 5432],
+            ["db", "127.0.0.2", 53],
+            ["db", "127.0.0.2", 3128],
+        ]
+        said = await tried(
+            here, [(f"{n}:{p}", "AF_INET", "SOCK_STREAM", 0, [a, p]) for n, a, p in here.facts["peers"]]
+        )
+        assert {word for word, _ in said.values()} == {"sent"}
+
+
 async def test_n9_as_many_peers_as_may_be_declared_are_there(tmp_path: Path) -> None:
     peers = [(f"p{number}", 5432) for number in range(64)]
     async with world(tmp_path / "s", proxy=True, transparent=True, peers=peers) as here:

@@ -10,7 +10,7 @@ from cell import records
 from cell.events import Egress, EgressEnd, Line
 from cell.trials.egress import Hit
 from hudtui.egress_doc import hit_lines, moment
-from hudtui.egress_rows import amount, columns, process_name, rule_words
+from hudtui.egress_rows import amount, cells, columns, process_name, rule_words
 from screenshots.invented import NOW, this_process, trial
 
 from .conftest import EVIL, SIZES, Open
@@ -174,6 +174,17 @@ def hit(**more: object) -> Hit:
         "allowed": False,
     }
     return Hit(**(given | more))  # type: ignore[arg-type]
+
+
+def test_an_attempt_that_was_cut_does_not_look_like_one_that_went_well() -> None:
+    (status,) = [one for one in columns(200, one_cell=False) if one.key == "status"]
+
+    def shown(**more: object) -> str:
+        return "".join(text for text, _ in cells(hit(allowed=True, open=False, **more), [status], NOW)[0])
+
+    assert shown(status=200) == "200"
+    assert shown(status=200, error="TLS asks for b.example, the connection is to a.example") == "error"
+    assert (shown(status=502, error="nobody answers"), shown(error="reset")) == ("502", "error")
 
 
 @pytest.mark.parametrize(

@@ -133,3 +133,31 @@ def test_the_change_is_shown(tmp_path: Path) -> None:
     file.write_text(after)
     now = {"agent": ("allowlist", ("a.example",))}
     assert learning.change(file, {"agent": places("a.example")}, now)[1] == ""
+
+
+def test_the_line_ends_of_a_file_stay(tmp_path: Path) -> None:
+    file = tmp_path / "task.toml"
+    file.write_bytes(LISTED.replace("\n", "\r\n").encode())
+    text, shown = learning.change(file, {"agent": places("a.example")}, {"agent": ("public", ())})
+    learning.put(file, text)
+    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
+    assert '+    "a.example",\n' in shown and "\r" not in shown
+    file.write_bytes(b"# one\r\n" + LISTED.encode())  # with both, each line keeps its own
+    text, _ = learning.change(file, {"agent": places("a.example")}, {"agent": ("public", ())})
+    assert text.startswith("# one\r\n[agent]\n")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    there, link = tmp_path / "there" / "real.toml", tmp_path / "task.toml"
+    there.parent.mkdir()
+    there.write_text(TASK)
+    there.chmod(0o640)
+    link.symlink_to(there)
+    learning.put(link, LISTED)
+    assert link.is_symlink() and there.read_text() == LISTED and there.stat().st_mode & 0o777 == 0o640
+    full = tmp_path / ("n" * 250)  # no name beside it is short enough to be written first
+    full.write_text(TASK)
+    with pytest.raises(TaskError, match=r"cannot be written: .*; make the change that is shown by hand"):
+        learning.put(full, LISTED)
+    assert full.read_text() == TASK
+    assert sorted(one.name for one in tmp_path.rglob("*.toml")) == ["real.toml", "task.toml"]

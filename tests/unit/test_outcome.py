@@ -51,6 +51,17 @@ def verdict(
     return conclude(facts)
 
 
+def test_a_place_that_was_refused_is_written_as_it_is_dialled(tmp_path: Path, task: Task) -> None:
+    (tmp_path / "cell").mkdir()
+    with Journal(tmp_path / "cell" / "events.jsonl") as journal:
+        for number, (host, port) in enumerate([("2001:db8::9", 443), ("a.example", 80), ("", 0)], 1):
+            journal.append(
+                Egress(hit=number, phase="agent", way="proxy", method="", host=host, port=port, allowed=False)
+            )
+    facts = outcome.gather(tmp_path, task, grading=GRADING, outcome=AgentOutcome(name="nop"))
+    assert [one.place for one in facts.denials] == ["[2001:db8::9]:443", "a.example:80", ""]
+
+
 @pytest.mark.parametrize(
     ("where", "ends", "suspect"),
     [

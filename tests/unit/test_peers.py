@@ -30,6 +30,8 @@ def test_a_peer_of_the_command_line() -> None:
         "localhost:1=127.0.0.1:1",
         "d b:1=127.0.0.1:1",
         "db:1=a@b:1",
+        "db:1=169.254.169.254:80",
+        "db:1=[::ffff:169.254.169.254]:80",
         "=",
     ],
 )
@@ -41,6 +43,11 @@ def test_what_is_no_peer_is_one_clear_line(text: str) -> None:
 def test_the_same_place_twice() -> None:
     with pytest.raises(UsageError, match="db:1 is there twice"):
         peers.from_options(["db:1=127.0.0.1:1", "db:1=127.0.0.1:2"])
+
+
+def test_the_command_line_says_where_a_peer_of_the_task_is() -> None:
+    other, moved = peers.parse("web:80", "127.0.0.1:8000"), peers.parse("db:5432", "127.0.0.1:7777")
+    assert peers.together((DB, other), (moved,)) == (moved, other)
 
 
 def test_a_file_beside_the_task(tmp_path: Path) -> None:

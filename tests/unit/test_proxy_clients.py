@@ -119,6 +119,7 @@ async def test_curl_gets_what_the_origin_has() -> None:
         assert await curl(w, "-0", f"{base}/chunked") == (0, b"hello")
         assert await curl(w, "-r", "10-19", f"{base}/range") == (0, BIG[10:20])  # 86
         assert await curl(w, "--compressed", f"{base}/gzip") == (0, b"hello" * 100)
+        assert await curl(w, f"{base}/?q=ü") == (0, b"hello")
         assert await curl(w, f"{base}/empty") == (0, b"")
         status, head = await curl(w, "-I", f"{base}/")
         assert status == 0

@@ -275,6 +275,18 @@ def test_lint_like_warnings(folder: Path) -> None:
     )
 
 
+def test_an_entry_that_nothing_opens_is_warned_of(folder: Path) -> None:
+    task = declare(
+        folder,
+        '[agent]\nnetwork_mode = "allowlist"\nallowed_hosts = ["a.example", "169.254.169.254", "10.0.0.0/8"]\n'
+        '[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["127.0.0.1:80"]\n',
+    )
+    assert task.warnings == (
+        "task.toml: agent.allowed_hosts[1]: 169.254.169.254 is a kind of address that nothing opens",
+        "task.toml: verifier.allowed_hosts[0]: 127.0.0.1:80 is a kind of address that nothing opens",
+    )
+
+
 def test_canary_comments_do_not_reach_the_agent(folder: Path) -> None:
     text = "<!-- a CANARY string -->\n# canary 12\n\n# Title\n# canary stays here\n"
     (folder / "instruction.md").write_text(text)

@@ -21,6 +21,11 @@ def table(name: str, values: dict[str, Any]) -> Table:
         ({"network_mode": "no-network"}, Network("no-network", (), "environment.network_mode")),
         ({"allow_internet": False}, Network("no-network", (), "environment.allow_internet")),
         ({"allow_internet": True}, Network("public", (), "environment.allow_internet")),
+        # an empty list says nothing about the mode, so it opens nothing
+        (
+            {"allow_internet": False, "allowed_hosts": []},
+            Network("no-network", (), "environment.allow_internet"),
+        ),
         # the new key wins over the deprecated one
         (
             {"allow_internet": False, "network_mode": "public"},

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cell import records
@@ -201,6 +202,17 @@ def test_what_was_refused_is_evidence_and_noted() -> None:
     assert [(one.kind, one.ref) for one in cause.evidence] == [("event", "7")]
     assert "files.example:443 3 times" in cause.evidence[0].text
     assert sum("was refused files.example:443" in note for note in verdict.notes) == 2
+
+
+def test_requests_that_name_no_host_are_not_said_to_be_for_one() -> None:
+    one = Denial(phase="agent", place="", reason="this is not HTTP", count=1, seq=5)
+    assert "the agent was refused a request that names no host: this is not HTTP" in notes_of(
+        Facts(rewards=PASS, denials=(one,))
+    )
+    many = msgspec.structs.replace(one, count=450)
+    assert "the agent was refused 450 requests that name no host: the first: this is not HTTP" in notes_of(
+        Facts(rewards=PASS, denials=(many,))
+    )
 
 
 def test_an_override_is_always_in_the_notes() -> None:

@@ -157,6 +157,11 @@ def test_another_origin_is_another_connection() -> None:
         (b"http://ok.example?q", b"GET /?q HTTP/1.1\r\nHost: ok.example\r\n\r\n"),
         (b"HTTP://OK.example.:80/%7e", b"GET /%7e HTTP/1.1\r\nHost: ok.example\r\n\r\n"),
         (b"http://ok.example:8080/", b"GET / HTTP/1.1\r\nHost: ok.example:8080\r\n\r\n"),
+        # what curl sends of a query that was typed so; no other byte of a target is spelt anew
+        (
+            "http://ok.example/ü?q=ö%c3|".encode(),
+            b"GET /%C3%BC?q=%C3%B6%c3| HTTP/1.1\r\nHost: ok.example\r\n\r\n",
+        ),
         (b"http://ok.example//x/../y@z", b"GET //x/../y@z HTTP/1.1\r\nHost: ok.example\r\n\r\n"),
     ],
 )
@@ -171,6 +176,23 @@ def test_the_target_wins_over_the_host_header() -> None:  # 74
     note = "; its Host header names another host"
     assert wire.from_client(request) == [Dial(allowed("GET", "/", reason=note))]
     assert wire.reached() == [ToOrigin(b"GET / HTTP/1.1\r\nHost: ok.example\r\n\r\n")]
+
+
+@pytest.mark.parametrize(
+    ("target", "claimed", "same"),
+    [
+        (b"ok.example:443", b"OK.example.:443", True),
+        (b"ok.example:443", b"ok.example", True),
+        (b"ok.example:443", b"ok.example:444", False),
+        (b"[::ffff:1.2.3.4]:443", b"[::ffff:1.2.3.4]:443", True),
+        (b"[2001:DB8:0::9]:443", b"[2001:db8::9]", True),
+        (b"ok.example:443", b"x y", False),
+    ],
+)
+def test_a_host_header_is_read_as_the_target_is(target: bytes, claimed: bytes, same: bool) -> None:
+    (found, *_) = conversation().from_client(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (target, claimed))
+    assert isinstance(found, Dial | Record)
+    assert found.attempt.reason.endswith("names another host") != same
 
 
 def test_options_of_a_whole_server() -> None:
@@ -201,6 +223,9 @@ def test_options_of_a_whole_server() -> None:
         (b"GET http://evil.example\\@ok.example/ HTTP/1.1", 400),
         (b"GET http://evil.example\\.ok.example/ HTTP/1.1", 400),
         ("GET http://ⓔxample.com/ HTTP/1.1".encode(), 400),
+        ("CONNECT ok.example\u2028:443 HTTP/1.1".encode(), 400),
+        (b"GET http://ok.example\xff/ HTTP/1.1", 400),
+        (b"GET http://\xb2.ok.example/ HTTP/1.1", 400),
         (b"CONNECT [::1%25x.ok.example]:443 HTTP/1.1", 400),
         (b"CONNECT ok.example:0 HTTP/1.1", 400),
         (b"CONNECT ok.example:99999 HTTP/1.1", 400),
