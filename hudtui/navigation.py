@@ -11,7 +11,7 @@ from textual.widgets import ContentSwitcher
 
 from cell.plain import plain
 from cell.trials.files import load_object
-from hudtui.actions import View, find, named
+from hudtui.actions import View, elsewhere, find, missed, named
 from hudtui.chrome import Bar, Tabs
 from hudtui.doc import line
 from hudtui.looking import Looking
@@ -121,6 +121,8 @@ class Navigating(Looking):
             self.flash(wrong) if (wrong := self.current.set_filter(rest)) else None
         elif action := named(f"view_{word}", self.view) or named(word.replace("-", "_"), self.view):
             self._do(action.name)
+        elif words := elsewhere(lambda action: action.name == word.replace("-", "_")):
+            self.flash(f":{word} · {words}")
         elif word:
             self.flash(f"`{text}` is no command; ? lists the actions")
 
@@ -146,6 +148,8 @@ class Navigating(Looking):
             if action.name != "copy":
                 self._copied = ""
             self._do(action.name)
+        elif words := missed(key):
+            self.flash(words)
 
     def _do(self, name: str) -> None:
         if name.startswith("view_"):
