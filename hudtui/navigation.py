@@ -17,6 +17,7 @@ from hudtui.doc import line
 from hudtui.looking import Looking
 from hudtui.prompt import Asked, Prompt
 from hudtui.screens import DocScreen, help_lines
+from hudtui.views import NOBODY
 
 
 class Navigating(Looking):
@@ -210,6 +211,7 @@ class Navigating(Looking):
         """Show the trial as `--json` prints it, and its cell.json."""
         trial = self.current.trial()
         if trial is None:
+            self.flash(NOBODY)
             return
         value = {"trial": trial.as_dict(), "cell": load_object(Path(trial.path) / "cell/cell.json")}
         text = json.dumps(value, indent=2, ensure_ascii=False)
@@ -221,6 +223,7 @@ class Navigating(Looking):
         """Copy the cell's id; once more, the path of its folder."""
         trial = self.current.trial()
         if trial is None:
+            self.flash(NOBODY)
             return
         again = self._copied == trial.path
         self._copied = "" if again else trial.path

@@ -14,6 +14,7 @@ from cell.plain import plain
 from cell.policy import learning
 from cell.trials import egress as trials_egress
 from cell.trials.egress import EgressReader, Hit
+from cell.trials.events import phase_word
 
 from .entering import me
 from .operating import on_cell
@@ -54,7 +55,8 @@ def _line(hit: Hit, *, colour: bool) -> str:
     what = f"{hit.method:<7} {hit.place}{hit.path}"
     how = f"{hit.status or ''} ↑{hit.sent} ↓{hit.received}" if not hit.open else "open"
     why = hit.rule if hit.allowed else hit.reason
-    return f"{when} {hit.phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
+    phase = phase_word(hit.phase)
+    return f"{when} {phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
 
 
 def allow(args: argparse.Namespace) -> int:
