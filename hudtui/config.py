@@ -40,7 +40,15 @@ _SPELLED = {name: key for key, name in actions.SHOWN.items()} | {
     ">": "greater_than_sign",
     "\\": "backslash",
     "^": "circumflex_accent",
+    "_": "underscore",
 }
+_SAME = {
+    "ctrl+i": "tab",
+    "ctrl+m": "enter",
+    "ctrl+h": "backspace",
+    "ctrl+left_square_bracket": "escape",
+}
+"""A terminal sends the same byte for both, and what is read is the second."""
 
 
 class ConfigError(Exception):
@@ -123,34 +131,33 @@ def _prefix(found: Mapping[str, Any], path: Path) -> str:
     if not value:
         return Config().prefix
     key = _key(value)
-    if (
-        not key
-        or not _there(key)
-        or not ("ctrl+" in key or "alt+" in key or key[1:].isdigit())
-        or key == "f12"
-    ):
+    if not key or _unsent(key) or not ("ctrl+" in key or "alt+" in key or key[1:].isdigit()) or key == "f12":
         raise ConfigError(
             f"{path}: prefix: {value!r} would be missed in the terminal; say ctrl+KEY, alt+KEY or F1…F11"
         )
     return key
 
 
-def _there(key: str) -> bool:
-    """Whether a keyboard has such a key."""
+def _unsent(key: str) -> str:
+    """Say why no terminal tells us of such a key; empty if one does."""
     from textual.keys import Keys
 
-    base = key.rpartition("+")[2]
-    return len(base) == 1 or base in _SPELLED.values() or base in {each.value for each in Keys}
+    held, _, base = key.rpartition("+")
+    known = base in _SPELLED.values() or base in {each.value for each in Keys}
+    if not (known or (len(base) == 1 and base.isprintable())):
+        return "is no key"
+    if key in _SAME:
+        return f"is {_SAME[key]} to a terminal"
+    letter = base.isascii() and base.isalpha()
+    return "is sent by no terminal" if "ctrl" in held and len(base) == 1 and not letter else ""
 
 
 def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:
     if not isinstance(found, dict):
         raise ConfigError(f'{path}: keys: is a table, as [keys] and below it pause = "P"')
-    names = {action.name for action in actions.ACTIONS}
     mapped = {}
-    for name, value in found.items():
-        if name not in names:
-            raise ConfigError(f"{path}: keys.{name}: is no action; ? in the cockpit lists them")
+    for said, value in found.items():
+        name = _action(said, path)
         given = [value] if isinstance(value, str) else value
         if (
             not isinstance(given, list)
@@ -158,8 +165,23 @@ def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:
             or not all(isinstance(one, str) and _key(one) for one in given)
         ):
             raise ConfigError(f'{path}: keys.{name}: is a key or a list of keys, as "P" or ["j", "down"]')
+        for one in given:
+            if wrong := _unsent(_key(one)):
+                raise ConfigError(f"{path}: keys.{name}: {one!r} {wrong}")
         mapped[name] = tuple(_key(one) for one in given)
     return mapped
+
+
+def _action(said: str, path: Path) -> str:
+    """Return the name of an action that is called by it, or as `?` shows it."""
+    names = dict.fromkeys(action.name for action in actions.ACTIONS if said in (action.name, action.label))
+    if said in names:
+        return said
+    if len(names) > 1:
+        raise ConfigError(f"{path}: keys.{said}: could be {' or '.join(names)}; say which")
+    if not names:
+        raise ConfigError(f"{path}: keys.{said}: is no action; ? in the cockpit lists them")
+    return next(iter(names))
 
 
 def _key(text: str) -> str:
