@@ -42,13 +42,8 @@ _SPELLED = {name: key for key, name in actions.SHOWN.items()} | {
     "^": "circumflex_accent",
     "_": "underscore",
 }
-_SAME = {
-    "ctrl+i": "tab",
-    "ctrl+m": "enter",
-    "ctrl+h": "backspace",
-    "ctrl+left_square_bracket": "escape",
-}
-"""A terminal sends the same byte for both, and what is read is the second."""
+_OURS = {"ctrl+p": "opens the palette", "ctrl+c": "says how to leave"}
+"""Keys that Textual has before any action has them."""
 
 
 class ConfigError(Exception):
@@ -146,10 +141,26 @@ def _unsent(key: str) -> str:
     known = base in _SPELLED.values() or base in {each.value for each in Keys}
     if not (known or (len(base) == 1 and base.isprintable())):
         return "is no key"
-    if key in _SAME:
-        return f"is {_SAME[key]} to a terminal"
+    if (other := _read_as(key)) != key:
+        return f"is {actions.shown(other)} to a terminal"
     letter = base.isascii() and base.isalpha()
     return "is sent by no terminal" if "ctrl" in held and len(base) == 1 and not letter else ""
+
+
+def _read_as(key: str) -> str:
+    """Return the key that the bytes of this one are read as: a terminal cannot tell some of them apart."""
+    from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+
+    held, _, base = key.rpartition("+")
+    char = next((char for char, name in _SPELLED.items() if name == base and len(char) == 1), base)
+    if held == "ctrl" and len(char) == 1 and "A" <= char.upper() <= "_":
+        data = chr(ord(char.upper()) & 31)
+    elif held == "alt" and len(char) == 1:
+        data = f"\x1b{char}"
+    else:
+        return key
+    found = ANSI_SEQUENCES_KEYS.get(data, key)
+    return found[0].value if isinstance(found, tuple) else str(found)
 
 
 def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:
@@ -166,7 +177,7 @@ def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:
         ):
             raise ConfigError(f'{path}: keys.{name}: is a key or a list of keys, as "P" or ["j", "down"]')
         for one in given:
-            if wrong := _unsent(_key(one)):
+            if wrong := _unsent(_key(one)) or _OURS.get(_key(one), ""):
                 raise ConfigError(f"{path}: keys.{name}: {one!r} {wrong}")
         mapped[name] = tuple(_key(one) for one in given)
     return mapped
@@ -191,6 +202,8 @@ def _key(text: str) -> str:
         return ""
     if len(base) > 1 and not base.replace("_", "").isalnum():
         return _SPELLED.get(text, "")
+    if held == ["ctrl"] and base == "@":
+        return "ctrl+space"
     return "+".join([*held, _SPELLED.get(base, base.lower() if len(base) > 1 else base)])
 
 

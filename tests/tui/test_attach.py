@@ -80,6 +80,16 @@ async def test_the_prefix_can_be_another_one(jobs: Path, cockpit: Open) -> None:
         assert channel.closed
 
 
+@pytest.mark.parametrize("key", ["ctrl+at", "ctrl+space"])
+async def test_the_prefix_is_known_by_each_of_its_names(key: str, jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs, prefix="ctrl+space") as hud:
+        channel = await attached(hud)
+        await hud.press(key, key)
+        assert (channel.typed, hud.app.captured) == (b"<ctrl+space>", True), "twice: itself"
+        await hud.press(key, "d")
+        assert (channel.typed, hud.app.captured) == (b"<ctrl+space>", False)
+
+
 async def test_keys_after_the_prefix(jobs: Path, cockpit: Open) -> None:
     prefix = "ctrl+right_square_bracket"
     async with cockpit(jobs) as hud:
