@@ -7,7 +7,6 @@ from datetime import datetime
 
 from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum
-from cell.trials.events import phase_word
 from hudtui.doc import Line, line
 from hudtui.egress_rows import NO_LIST, amount, by_list, phase_runs
 from hudtui.fleet_rows import clock
@@ -153,8 +152,7 @@ def host_lines(row: HostSum, hits: Sequence[Hit]) -> list[Line]:
                 f"{count:>6,}  ",
                 ("allow" if allowed else "deny ", "ok" if allowed else "bad bold"),
                 (f"  {cell} ", "link"),
-                *phase_runs(phase),
-                " " * max(1, 9 - len(phase_word(phase))),
+                *((text.ljust(9), role) for text, role in phase_runs(phase)),
                 (why, "muted"),
                 hang=8,
             )
