@@ -78,9 +78,8 @@ class Attaching(HudView):
         if self.operating.refused(trial, "attach") or trial is None:
             return
         if session is None or not session.running:
-            self.hud.flash(
-                f"attach: {session.name if session else 'no session'} runs no more; s opens a shell"
-            )
+            gone = f"{session.name} runs no more" if session else "no such session runs"
+            self.hud.flash(f"attach: {gone}; s opens a shell")
         elif not session.tty:
             self.hud.flash(f"attach: {session.name} has no terminal, only pipes; s opens a shell beside it")
         elif not take and self.held(trial, session.n) is not None:
