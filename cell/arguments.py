@@ -259,7 +259,7 @@ def _beside_the_agent(command: Callable[..., Any]) -> None:
     go_on = command("continue", "Let a paused agent go on.", cell=True)
     finish = command(
         "finish",
-        "Say that you are done as the agent of a `human` cell: it is sealed and graded.",
+        "Say that you are done as the agent of a `human` cell: nothing runs on, and it is graded.",
         cell=True,
         examples="  sudo cell run examples/tasks -i hello-pass -a human\n"
         "  sudo cell ssh hello       (in another terminal: do the task)\n"

@@ -196,7 +196,7 @@ def _wrong_phase(method: str, phase: str, allowed: frozenset[PhaseName]) -> str:
     if phase == "closed":
         return "the cell is closed"
     if method == "grade" and phase in ("starting", "agent"):
-        return "grade comes after seal: the agent may still be working"
+        return "grade comes after the agent phase: the agent may still be working"
     if method == "grade" and phase == "verifier":
         return "the verifier is running already"
     if method == "session":

@@ -106,7 +106,7 @@ class Desk:
     async def _seal(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         reason = str(args.get("reason", ""))
         if by == "operator":
-            self.world.intervened(by, "sealed the agent phase")
+            self.world.intervened(by, "closed the agent phase")
         await self.world.seal(by, reason)
         return {"notes": await self._collect()}
 
@@ -185,7 +185,7 @@ class Desk:
     async def _finish(self, by: Principal, args: dict[str, Any], blob: bytes) -> Any:
         """End the phase of an agent that is a person."""
         if not self.world.human:
-            raise Refused(f"the agent of this cell is {self.spec.agent}, not a person; seal ends its phase")
+            raise Refused(f"the agent of this cell is {self.spec.agent}, not a person; `cell stop` ends it")
         await self.world.seal(_name(by, args), "finished by the human agent")
         return {"notes": await self._collect()}
 

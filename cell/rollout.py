@@ -152,7 +152,7 @@ class Rollout:
                 ended: Ended = work.result()
                 outcome = msgspec.structs.replace(outcome, exit=ended.code, signal=ended.signal_name)
             elif over in done:
-                reason = "finished by the human agent" if human else "sealed by an operator"
+                reason = "finished by the human agent" if human else "closed by an operator"
             else:
                 reason = f"the agent ran out of its {limit:g} seconds"
                 outcome = msgspec.structs.replace(outcome, timed_out=True)

@@ -6,6 +6,7 @@ that no key means two things in one view.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 View = Literal[
@@ -251,3 +252,21 @@ def footer(view: View) -> tuple[tuple[str, str], ...]:
 def shown(key: str) -> str:
     """Return how the key is written on the screen."""
     return SHOWN.get(key, key)
+
+
+def elsewhere(found: Callable[[Action], bool]) -> str:
+    """Say in which views the actions are that `found` knows; empty if there are none."""
+    places: dict[str, dict[str, None]] = {}
+    for action in filter(found, ACTIONS):
+        for n, name, _ in TABS:
+            if name.casefold() in action.views:
+                places.setdefault(action.label, {})[f"{n} {name}"] = None
+    return "; ".join(f"{label} is in {', '.join(where)}" for label, where in places.items())
+
+
+def missed(key: str) -> str:
+    """Say where a key has a meaning, for a view in which it has none. Keys that move say nothing."""
+    if any(key in action.keys and not action.palette for action in ACTIONS):
+        return ""
+    words = elsewhere(lambda action: key in action.keys)
+    return f"{shown(key)} · {words}" if words else ""

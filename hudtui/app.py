@@ -137,9 +137,13 @@ class HudApp(Noting):
             self.call_after_refresh(self.flash, f"watch: there is no session {number}")
 
     def on_resize(self) -> None:
-        """What has room changes with the size."""
-        for fit in (self.header, self.show_footer, self._update):
+        """What has room changes with the size; what is being said stays."""
+        for fit in (self.header, self._fit_footer, self._update):
             self.call_after_refresh(fit)
+
+    def _fit_footer(self) -> None:
+        if not self._flashing:
+            self.show_footer()
 
     def _update(self) -> None:
         self.current.update()

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast, get_args
 
 from cell.trials import Trial
 from cell.trials.events import EventLog
-from cell.trials.sessions import Session
+from cell.trials.sessions import Session, read_sessions
 from hudtui.actions import find, shown
 from hudtui.copying import CopyingPane
 from hudtui.doc import line
@@ -19,6 +19,7 @@ from hudtui.leases import Held, leases, paused_words
 from hudtui.operating import Operating, refusal, runtime_of
 from hudtui.screens import DocScreen, help_lines
 from hudtui.views import HudView
+from hudtui.watching import how_it_ended
 from hudtui.wire import OCCUPIED, TAKEN, Channel, Ending, Who, WireError
 
 _FRAME: dict[str, str] = {"agent": "", "verifier": "-verifier", "root": "-root"}
@@ -77,9 +78,8 @@ class Attaching(HudView):
         if self.operating.refused(trial, "attach") or trial is None:
             return
         if session is None or not session.running:
-            self.hud.flash(
-                f"attach: {session.name if session else 'no session'} runs no more; s opens a shell"
-            )
+            gone = f"{session.name} runs no more" if session else "no such session runs"
+            self.hud.flash(f"attach: {gone}; s opens a shell")
         elif not session.tty:
             self.hud.flash(f"attach: {session.name} has no terminal, only pipes; s opens a shell beside it")
         elif not take and self.held(trial, session.n) is not None:
@@ -184,14 +184,21 @@ class Attaching(HudView):
     def _ending(self, attached: Attached, ending: Ending, asked: bool) -> str:
         what = "your shell" if attached.own else f"session {attached.session.n}"
         if asked:
-            return f"detached from {what}" + ("" if attached.own else ": the keyboard is the agent's again")
+            left = "you left your shell: it has ended, with what ran in it"
+            return left if attached.own else f"detached from {what}: the keyboard is the agent's again"
         if ending.status is None:
             return self.died_words() or f"detached: the connection to {attached.trial.id} was cut"
         if ending.status in (TAKEN, OCCUPIED):
             return f"detached: {ending.words.partition(';')[0] or 'the keyboard is taken'}"
         words = f" · {ending.words}" if ending.words else ""
+        if not attached.own and not ending.status:  # that is how our channel ended
+            return f"{what} has ended{self._how(attached)}"
         how = "by a signal" if ending.status < 0 else f"exit {ending.status}"
         return f"{what} has ended ({how}){words}"
+
+    def _how(self, attached: Attached) -> str:
+        n, trial = attached.session.n, Path(attached.trial.path)
+        return next((how_it_ended(each) for each in read_sessions(trial) if each.n == n), "")
 
     def died_words(self) -> str:
         """Say that the cell whose connection was cut runs no more, once that is known."""
@@ -231,7 +238,7 @@ class Attaching(HudView):
         size = f"{self.term.engine.cols}×{self.term.engine.rows}" if self.term.engine else ""
         human = trial.agent == "human"
         parts = [
-            f"{prefix} d detach",
+            f"{prefix} d {'ends it' if own else 'detach'}",
             f"{prefix} E finish" if human else "F12",
             paused_words(self.log_of(trial).lines),
             "" if own else "agent waits",

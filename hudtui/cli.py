@@ -11,9 +11,7 @@ from cell.plain import plain
 
 DEMO = Path(__file__).parent / "data/demo"
 """A job that really ran, recorded by `make screenshots`."""
-_GREETING = (
-    "a recorded job · w the terminal of a cell, 3 its commands, 7 plays it, 6 its verdict · ? keys · q leaves"
-)
+GREETING = "a recording · ⏎ verdict, w terminal, 3 commands, 7 plays · ? keys · q leaves"
 _SETTINGS = """\
 Settings are read from ~/.config/hudtui/config.toml (XDG_CONFIG_HOME moves it), all of them optional:
   prefix = "ctrl+b"        the key that leads out of an attached terminal (ctrl+])
@@ -89,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         start_filter=asked.filter,
         who=plain(asked.who, limit=60),
         read_only=asked.read_only or asked.demo,
-        greeting=_GREETING if asked.demo else "",
+        greeting=GREETING if asked.demo else "",
         start_session=asked.attach,
         watch_session=asked.watch,
         take=asked.take,

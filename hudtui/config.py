@@ -40,7 +40,10 @@ _SPELLED = {name: key for key, name in actions.SHOWN.items()} | {
     ">": "greater_than_sign",
     "\\": "backslash",
     "^": "circumflex_accent",
+    "_": "underscore",
 }
+_OURS = {"ctrl+p": "opens the palette", "ctrl+c": "says how to leave"}
+"""Keys that Textual has before any action has them."""
 
 
 class ConfigError(Exception):
@@ -123,34 +126,49 @@ def _prefix(found: Mapping[str, Any], path: Path) -> str:
     if not value:
         return Config().prefix
     key = _key(value)
-    if (
-        not key
-        or not _there(key)
-        or not ("ctrl+" in key or "alt+" in key or key[1:].isdigit())
-        or key == "f12"
-    ):
+    if not key or _unsent(key) or not ("ctrl+" in key or "alt+" in key or key[1:].isdigit()) or key == "f12":
         raise ConfigError(
             f"{path}: prefix: {value!r} would be missed in the terminal; say ctrl+KEY, alt+KEY or F1…F11"
         )
     return key
 
 
-def _there(key: str) -> bool:
-    """Whether a keyboard has such a key."""
+def _unsent(key: str) -> str:
+    """Say why no terminal tells us of such a key; empty if one does."""
     from textual.keys import Keys
 
-    base = key.rpartition("+")[2]
-    return len(base) == 1 or base in _SPELLED.values() or base in {each.value for each in Keys}
+    held, _, base = key.rpartition("+")
+    known = base in _SPELLED.values() or base in {each.value for each in Keys}
+    if not (known or (len(base) == 1 and base.isprintable())):
+        return "is no key"
+    if (other := _read_as(key)) != key:
+        return f"is {actions.shown(other)} to a terminal"
+    letter = base.isascii() and base.isalpha()
+    return "is sent by no terminal" if "ctrl" in held and len(base) == 1 and not letter else ""
+
+
+def _read_as(key: str) -> str:
+    """Return the key that the bytes of this one are read as: a terminal cannot tell some of them apart."""
+    from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+
+    held, _, base = key.rpartition("+")
+    char = next((char for char, name in _SPELLED.items() if name == base and len(char) == 1), base)
+    if held == "ctrl" and len(char) == 1 and "A" <= char.upper() <= "_":
+        data = chr(ord(char.upper()) & 31)
+    elif held == "alt" and len(char) == 1:
+        data = f"\x1b{char}"
+    else:
+        return key
+    found = ANSI_SEQUENCES_KEYS.get(data, key)
+    return found[0].value if isinstance(found, tuple) else str(found)
 
 
 def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:
     if not isinstance(found, dict):
         raise ConfigError(f'{path}: keys: is a table, as [keys] and below it pause = "P"')
-    names = {action.name for action in actions.ACTIONS}
     mapped = {}
-    for name, value in found.items():
-        if name not in names:
-            raise ConfigError(f"{path}: keys.{name}: is no action; ? in the cockpit lists them")
+    for said, value in found.items():
+        name = _action(said, path)
         given = [value] if isinstance(value, str) else value
         if (
             not isinstance(given, list)
@@ -158,8 +176,23 @@ def _keys(found: object, path: Path) -> dict[str, tuple[str, ...]]:
             or not all(isinstance(one, str) and _key(one) for one in given)
         ):
             raise ConfigError(f'{path}: keys.{name}: is a key or a list of keys, as "P" or ["j", "down"]')
+        for one in given:
+            if wrong := _unsent(_key(one)) or _OURS.get(_key(one), ""):
+                raise ConfigError(f"{path}: keys.{name}: {one!r} {wrong}")
         mapped[name] = tuple(_key(one) for one in given)
     return mapped
+
+
+def _action(said: str, path: Path) -> str:
+    """Return the name of an action that is called by it, or as `?` shows it."""
+    names = dict.fromkeys(action.name for action in actions.ACTIONS if said in (action.name, action.label))
+    if said in names:
+        return said
+    if len(names) > 1:
+        raise ConfigError(f"{path}: keys.{said}: could be {' or '.join(names)}; say which")
+    if not names:
+        raise ConfigError(f"{path}: keys.{said}: is no action; ? in the cockpit lists them")
+    return next(iter(names))
 
 
 def _key(text: str) -> str:
@@ -169,6 +202,8 @@ def _key(text: str) -> str:
         return ""
     if len(base) > 1 and not base.replace("_", "").isalnum():
         return _SPELLED.get(text, "")
+    if held == ["ctrl"] and base == "@":
+        return "ctrl+space"
     return "+".join([*held, _SPELLED.get(base, base.lower() if len(base) > 1 else base)])
 
 

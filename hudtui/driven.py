@@ -204,6 +204,7 @@ class DrivenPane(SelectingPane):
 
     def _ours(self, key: str) -> bool:
         """Do what a key means to us while attached; False when it is the cell's."""
+        key = "ctrl+space" if key in ("ctrl+@", "ctrl+at") else key  # one byte, and three names
         if key == "f12":
             self.prefixed = False
             self.post_message(self.Prefixed("d"))

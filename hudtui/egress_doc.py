@@ -152,7 +152,7 @@ def host_lines(row: HostSum, hits: Sequence[Hit]) -> list[Line]:
                 f"{count:>6,}  ",
                 ("allow" if allowed else "deny ", "ok" if allowed else "bad bold"),
                 (f"  {cell} ", "link"),
-                *phase_runs(phase.ljust(9)),
+                *((text.ljust(9), role) for text, role in phase_runs(phase)),
                 (why, "muted"),
                 hang=8,
             )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cell.policy import entry
 from cell.policy.hosts import canonical
 from cell.trials.egress import Hit, HostSum
+from cell.trials.events import phase_word
 from hudtui.fleet_rows import ago, clock
 from hudtui.look import Run
 from hudtui.table import Column
@@ -133,7 +134,7 @@ def by_list(hit: Hit) -> bool:
 
 def phase_runs(phase: str) -> list[Run]:
     """Return a phase's name, the verifier's standing out."""
-    return [(phase, "accent" if phase == "verifier" else "")]
+    return [(phase_word(phase), "accent" if phase == "verifier" else "")]
 
 
 def decision_runs(hit: Hit) -> list[Run]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from cell.trials import Job, Trial
+from cell.trials.events import phase_word
 from hudtui.look import Run
 from hudtui.table import Column, Group
 
@@ -108,10 +109,12 @@ def _cause(trial: Trial, now: float, life: Sequence[int]) -> list[Run]:
 def _why(trial: Trial) -> list[Run]:
     if trial.state == "paused":
         return [("paused", "accent")]
+    if trial.orphaned:
+        return [("nobody owns it", "warn")]
     if trial.agent == "human" and (trial.state, trial.phase) == ("running", "agent"):
         return [("waits for you", "accent"), (" · s", "muted")]
     if trial.state == "running":
-        return [(trial.phase, "muted")] if trial.phase not in ("", "agent") else []
+        return [(phase_word(trial.phase), "muted")] if trial.phase not in ("", "agent") else []
     if trial.state == "stale" and not trial.cause:
         return [(trial.summary, "muted")]
     if not trial.cause:
@@ -183,7 +186,7 @@ def values(trial: Trial, now: float) -> dict[str, str | float | None]:
         "score": trial.score,
         "cause": trial.cause,
         "reason": trial.summary,
-        "phase": trial.phase,
+        "phase": phase_word(trial.phase),
         "status": trial.certainty,
         "label": " ".join(
             (*("suspect",) * trial.suspect, *("touched",) * trial.touched, *_label_words(trial))

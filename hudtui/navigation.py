@@ -11,12 +11,13 @@ from textual.widgets import ContentSwitcher
 
 from cell.plain import plain
 from cell.trials.files import load_object
-from hudtui.actions import View, find, named
+from hudtui.actions import View, elsewhere, find, missed, named
 from hudtui.chrome import Bar, Tabs
 from hudtui.doc import line
 from hudtui.looking import Looking
 from hudtui.prompt import Asked, Prompt
 from hudtui.screens import DocScreen, help_lines
+from hudtui.views import NOBODY
 
 
 class Navigating(Looking):
@@ -121,6 +122,8 @@ class Navigating(Looking):
             self.flash(wrong) if (wrong := self.current.set_filter(rest)) else None
         elif action := named(f"view_{word}", self.view) or named(word.replace("-", "_"), self.view):
             self._do(action.name)
+        elif words := elsewhere(lambda action: action.name == word.replace("-", "_")):
+            self.flash(f":{word} · {words}")
         elif word:
             self.flash(f"`{text}` is no command; ? lists the actions")
 
@@ -146,6 +149,8 @@ class Navigating(Looking):
             if action.name != "copy":
                 self._copied = ""
             self._do(action.name)
+        elif words := missed(key):
+            self.flash(words)
 
     def _do(self, name: str) -> None:
         if name.startswith("view_"):
@@ -206,6 +211,7 @@ class Navigating(Looking):
         """Show the trial as `--json` prints it, and its cell.json."""
         trial = self.current.trial()
         if trial is None:
+            self.flash(NOBODY)
             return
         value = {"trial": trial.as_dict(), "cell": load_object(Path(trial.path) / "cell/cell.json")}
         text = json.dumps(value, indent=2, ensure_ascii=False)
@@ -217,6 +223,7 @@ class Navigating(Looking):
         """Copy the cell's id; once more, the path of its folder."""
         trial = self.current.trial()
         if trial is None:
+            self.flash(NOBODY)
             return
         again = self._copied == trial.path
         self._copied = "" if again else trial.path

@@ -11,6 +11,7 @@ from cell.errors import CellError
 from cell.labelling import put
 from cell.trials import Trial
 from hudtui.operating import Operating
+from hudtui.views import NOBODY
 
 
 class Noting(Operating):
@@ -21,11 +22,7 @@ class Noting(Operating):
     def _meant(self, action: str) -> Sequence[Trial]:
         """Return the cells that an action is about: Fleet's marked ones, else the one in front."""
         if self.read_only:
-            self.flash(
-                f"{action}: this is a recording; nothing is kept of it"
-                if self.greeting
-                else f"{action}: this cockpit only looks (--read-only)"
-            )
+            self.flash(f"{action}: {self.only_looks}" + ("; nothing is kept of it" if self.greeting else ""))
             return ()
         if self.view == "fleet":
             marked = [trial for trial in self.fleet.listed() if trial.path in self.fleet.table.marks]
@@ -33,7 +30,7 @@ class Noting(Operating):
                 return marked
         trial = self.current.trial()
         if trial is None:
-            self.flash(f"{action}: no cell is chosen; 1 Fleet, then enter")
+            self.flash(f"{action}: {NOBODY}")
         return () if trial is None else (trial,)
 
     def act_bundle(self) -> None:

@@ -19,6 +19,7 @@ from hudtui.navigation import Navigating
 from hudtui.screens import DocScreen, MenuScreen
 from hudtui.spread import TIMES, grade_often, spread_lines
 from hudtui.starting import failed, start_cell, start_run
+from hudtui.views import NOBODY
 from hudtui.wire import Wire, WireError
 from hudtui.wire_ssh import SshWire
 
@@ -85,6 +86,11 @@ class Operating(Navigating):
         self.wire: Wire = wire or SshWire()
         self.read_only, self.who, self.prefix = read_only, who or who_am_i(), prefix
         self.greeting = greeting
+
+    @property
+    def only_looks(self) -> str:
+        """Say why this cockpit changes nothing."""
+        return "this is a recording" if self.greeting else "this cockpit only looks (--read-only)"
 
     def refused(self, trial: Trial | None, method: str) -> bool:
         """Say on the footer why not, if not."""
@@ -157,7 +163,9 @@ class Operating(Navigating):
         """The grade menu: what can be done now, and what is missing for the rest."""
         trial = self.current.trial()
         if trial is None:
-            self.flash("no cell is chosen")
+            self.flash(NOBODY)
+            return
+        if self.greeting and self.refused(trial, "grade"):
             return
         reason = refusal(trial, "grade", read_only=self.read_only)
         options = (
@@ -238,7 +246,7 @@ class Operating(Navigating):
     def run_task(self, words: str) -> None:
         """`:run TASK …`: start `cell run` into the folder that is looked at; it outlives the cockpit."""
         if self.read_only:
-            self.flash("run: this cockpit only looks (--read-only)")
+            self.flash(f"run: {self.only_looks}")
         else:
             self.flash(start_run(words, self.jobs_folder))
             self.set_interval(_LOOK_AFTER_RUNS, self._tell_of_runs, repeat=_RUNS_LOOKED_AT)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from cell.trials import Trial
+from cell.trials.events import phase_word
 from cell.trials.sessions import Session
 from hudtui.fleet_rows import duration
 from hudtui.look import Run
@@ -88,7 +89,7 @@ def _command(row: Row) -> list[Run]:
 CELLS: Mapping[str, Callable[[Row], list[Run]]] = {
     "state": _state,
     "name": lambda row: [(f"{row.session.name}", "link")],
-    "phase": lambda row: [(row.session.phase, "muted")],
+    "phase": lambda row: [(phase_word(row.session.phase), "muted")],
     "user": lambda row: [(row.session.user, "muted")],
     "size": _size,
     "command": _command,

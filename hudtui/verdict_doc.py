@@ -8,7 +8,7 @@ from pathlib import Path
 from cell import events, records
 from cell.plain import plain
 from cell.trials import Trial
-from cell.trials.events import EventLog, describe
+from cell.trials.events import EventLog, describe, phase_word
 from cell.trials.files import entries, inside, is_folder, load_object, read_regular
 from cell.trials.harbor import PhaseSpan, phases_of
 from hudtui.doc import Line, line
@@ -61,9 +61,13 @@ def _head(trial: Trial, now: float) -> list[Line]:
         runs += [("  ▲ touched by an operator", "warn bold")]
     facts = [trial.task, trial.agent, *([trial.model] if trial.model else []), duration(trial.age(now))]
     if trial.state in ("running", "paused") and trial.phase:
-        facts.append(trial.phase)
+        facts.append(phase_word(trial.phase))
     runs.append(("   " + " · ".join(fact for fact in facts if fact), "muted"))
     found = [Line(tuple(runs), hang=2)]
+    if trial.orphaned:
+        found.append(
+            line(("nobody owns it", "warn bold"), ": its runner has died; x stops it, or it ends by itself")
+        )
     if (label := trial.label) is not None:
         by = f"   {label.who} {clock(label.t)}".rstrip()
         found.append(
@@ -238,7 +242,7 @@ def spans_of(trial: Trial) -> list[PhaseSpan]:
     found = []
     for (t, phase), after in zip(changes, [*changes[1:], None], strict=True):
         if phase not in ("finished", "closed"):
-            found.append(PhaseSpan(name=phase, started=t, finished=after[0] if after else None))
+            found.append(PhaseSpan(name=phase_word(phase), started=t, finished=after[0] if after else None))
     return found
 
 

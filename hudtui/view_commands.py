@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from cell.plain import plain
 from cell.trials import Trial
 from cell.trials.commands import Command, CommandLog
+from cell.trials.events import phase_word
 from hudtui.doc import Doc, Line, line
 from hudtui.drawing import Ground
 from hudtui.fleet_rows import clock, duration
@@ -20,7 +21,7 @@ from hudtui.look import Run
 from hudtui.screens import DocScreen
 from hudtui.table import Column, Table
 from hudtui.view_replay import ReplayView
-from hudtui.views import HudView, Pane, titled
+from hudtui.views import NOBODY, HudView, Pane, titled
 
 _COLUMNS = (
     Column("time", "TIME", 8),
@@ -119,6 +120,8 @@ class CommandsView(HudView):
             self.hud.go("sessions")
             if row is not None:
                 self.hud.sessions.choose_session(row.n)
+        else:
+            self.hud.flash(NOBODY)
 
     def act_replay(self) -> None:
         """Show the terminal at the moment the command began."""
@@ -197,7 +200,7 @@ def _whole(row: Command) -> list[Line]:
         ("began", f"{clock(row.t)}" if row.t else ""),
         ("ended", _ending(row)),
         ("who", " as ".join(part for part in (row.principal, row.user) if part)),
-        ("phase", row.phase),
+        ("phase", phase_word(row.phase)),
         ("printed", f"{row.bytes_out:,} bytes"),
         ("network", f"{row.hits} attempts to leave, {row.denied} denied" if row.hits else ""),
     ]
@@ -252,7 +255,7 @@ def _net(row: Command) -> list[Run]:
 _CELLS: Mapping[str, Callable[[Command], list[Run]]] = {
     "time": _time,
     "step": lambda row: [(row.name, "link")],
-    "phase": lambda row: [(row.phase, "muted")],
+    "phase": lambda row: [(phase_word(row.phase), "muted")],
     "user": lambda row: [(row.user, "muted")],
     "command": lambda row: [(row.command or ("shell" if row.tty or not row.n else ""), "")],
     "exit": _exit,

@@ -12,6 +12,7 @@ from cell.filters import Values
 from cell.plain import plain
 from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum, by_host, values
+from cell.trials.events import phase_word
 from hudtui.beside import BesidePane
 from hudtui.doc import Doc, Line, line
 from hudtui.drawing import Ground
@@ -268,8 +269,11 @@ class EgressView(ListView):
         trial = self.trial()
         if operating.refused(trial, "allow") or trial is None:
             return
-        once = f"{row.place} once more, in the {row.phase} phase"
-        options = (("once", once), ("phase", f"{row.place} for the rest of the {row.phase} phase"))
+        once = f"{row.place} once more, in the {phase_word(row.phase)} phase"
+        options = (
+            ("once", once),
+            ("phase", f"{row.place} for the rest of the {phase_word(row.phase)} phase"),
+        )
         said = f"{row.place} may be reached · the verdict will say so"
 
         def chosen(how: str) -> None:

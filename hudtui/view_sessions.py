@@ -12,6 +12,7 @@ from cell.plain import plain
 from cell.trials import Trial
 from cell.trials.files import load_object, read_regular
 from cell.trials.sessions import Session, read_sessions
+from hudtui.actions import shown
 from hudtui.attaching import Attaching
 from hudtui.copying import CopyingPane
 from hudtui.doc import Doc, line
@@ -121,7 +122,6 @@ class SessionsView(Attaching):
             text = instruction(Path(human)) if human else ""
             self.set_class(bool(human), "human")
             self.instructed.show([line(plain(one, limit=4000)) for one in text.splitlines()])
-            titled(self.instructed, "What is asked", "E finishes and grades")
 
     def _rows(self, trial: Trial | None) -> list[Row]:
         if trial is None:
@@ -207,6 +207,8 @@ class SessionsView(Attaching):
 
     def retitle(self) -> None:
         """See `Attaching`."""
+        prefix = f"{shown(self.term.prefix)} " if self.attached is not None else ""
+        titled(self.instructed, "What is asked", f"{prefix}E finishes and grades")
         if self.attached is not None:
             titled(self.term, *self.attached_words())
             return
@@ -255,7 +257,7 @@ class SessionsView(Attaching):
         self._leave_tiles()
         row = self.table.current
         if row is None:
-            self.hud.flash("attach: no session is chosen")
+            self.hud.flash("attach: there is no session yet; s opens a shell")
         else:
             self.attach(row.trial, row.session)
 

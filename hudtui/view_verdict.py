@@ -11,7 +11,7 @@ from hudtui.drawing import Ground
 from hudtui.job_doc import job_lines
 from hudtui.screens import DocScreen
 from hudtui.verdict_doc import file_lines, verdict_lines
-from hudtui.views import HudView, Pane, titled
+from hudtui.views import NOBODY, HudView, Pane, titled
 
 
 class VerdictView(HudView):
@@ -91,6 +91,8 @@ class VerdictView(HudView):
         """Go to the cell's sessions."""
         if self.hud.scoped is not None:
             self.hud.go("sessions")
+        else:
+            self.hud.flash(NOBODY)
 
     def act_search(self) -> None:
         """Ask what to find."""

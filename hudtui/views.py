@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 Pane = Table[Any] | Doc | TerminalPane
 
 
+NOBODY = "no cell is chosen; 1 Fleet, then enter"
+"""What a key says that is about one cell, where all are shown."""
+
+
 class HudView(Ground):
     """One of the numbered views. Its actions are the `act_*` methods of the action table."""
 

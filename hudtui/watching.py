@@ -35,3 +35,10 @@ def state_words(term: TerminalPane, session: Session | None) -> str:
     if not term.following:
         parts.append("scrolled back · F follows")
     return " · ".join(parts)
+
+
+def how_it_ended(session: Session) -> str:
+    """Say how a session ended, as far as that is recorded."""
+    if session.signal:
+        return f" (by {session.signal})"
+    return "" if session.exit is None else f" (exit {session.exit})"

@@ -78,6 +78,7 @@ def trial(
         substrate="local",
         started=start,
         serve=serve,
+        runner=serve,
         phase=phase,
         kept=kept,
         sockets={"operator": f"/run/cell/{id_}/operator.sock"} if serve != GONE else {},

@@ -18,6 +18,7 @@ from cell.policy import learning
 from cell.trials import Trial
 from cell.trials import egress as trials_egress
 from cell.trials.egress import EgressReader, Hit
+from cell.trials.events import phase_word
 
 from .entering import me
 from .operating import on_cell
@@ -76,7 +77,8 @@ def _line(hit: Hit, *, colour: bool) -> str:
     why = hit.rule if hit.allowed else hit.reason
     if hit.error and hit.error not in why:
         why = f"{why}; {hit.error}"
-    return f"{when} {hit.phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
+    phase = phase_word(hit.phase)
+    return f"{when} {phase:<8} {shown} {plain(what, limit=90):<50} {how:<20} {plain(why)}".rstrip()
 
 
 def allow(args: argparse.Namespace) -> int:

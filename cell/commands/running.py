@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(_interruptible(run))
     except asyncio.CancelledError:
         say(
-            f"cell: interrupted: sealed, nothing graded, all cells ended; records in {run.folder}",
+            f"cell: interrupted: nothing graded, all cells ended; records in {run.folder}",
             file=sys.stderr,
         )
         return 130
@@ -141,7 +141,7 @@ async def _interruptible(run: job.Job) -> None:
             )
             sys.stderr.flush()
             os._exit(130)
-        say("cell: interrupted: sealing and tearing down; again to leave at once", file=sys.stderr)
+        say("cell: interrupted: tearing down; again to leave at once", file=sys.stderr)
         if task is not None:
             task.cancel()
 

@@ -90,7 +90,7 @@ class CommandLog:
         n = opened.n
         if n in self._ended:
             return self._ended[n]
-        output, more = _head(self.trial / f"cell/sessions/{n}.cast")
+        output, more = _head(self.trial / f"cell/sessions/{n}.cast", opened.cols if opened.tty else 0)
         made = Command(
             n=n,
             name=f"#{n}",
@@ -121,14 +121,30 @@ def read(trial: Path, *, alive: bool = False) -> tuple[Command, ...]:
     return CommandLog(trial).read(alive=alive)
 
 
-def text_lines(text: str) -> tuple[str, ...]:
-    """Return what a program printed as lines that may be shown: colours and cursor moves taken out."""
+def text_lines(text: str, cols: int = 0) -> tuple[str, ...]:
+    """Return what a program printed as lines that may be shown: colours and cursor moves taken out.
+
+    `cols` is the width of its terminal, 0 for none.
+    """
     lines = _CONTROL.sub("", text).replace("\r\n", "\n").split("\n")
-    # A bare CR writes over the line: what was written last is what a person saw.
-    shown = [plain(line.rstrip("\r").rpartition("\r")[2], limit=2000) for line in lines[:_LINES]]
+    shown = [plain(_seen(line.rstrip("\r"), cols), limit=2000) for line in lines[:_LINES]]
     while shown and not shown[-1]:
         shown.pop()
     return tuple(shown)
+
+
+def _seen(line: str, cols: int) -> str:
+    """Return what a person saw of a line with bare CRs: what was written last lies over the rest.
+
+    But a shell goes on in the next row of its terminal with a blank behind the last column, and a CR.
+    """
+    seen = ""
+    goes_on = False
+    for part in line.split("\r"):
+        seen = seen + part if goes_on else part
+        if goes_on := cols > 0 and len(part) == cols + 1 and part.endswith(" "):
+            seen = seen[:-1]
+    return seen
 
 
 def _hits(lines: Sequence[events.Line]) -> dict[int, tuple[int, int]]:
@@ -144,7 +160,7 @@ def _hits(lines: Sequence[events.Line]) -> dict[int, tuple[int, int]]:
 _decode = msgspec.json.Decoder(list[object]).decode
 
 
-def _head(path: Path) -> tuple[tuple[str, ...], bool]:
+def _head(path: Path, cols: int) -> tuple[tuple[str, ...], bool]:
     data = read_regular(path, limit=_HEAD) or b""
     printed = []
     whole, _, rest = data.rpartition(b"\n")
@@ -156,7 +172,7 @@ def _head(path: Path) -> tuple[tuple[str, ...], bool]:
         if len(event) == 3 and event[1] == "o" and isinstance(event[2], str):
             printed.append(event[2])
     text = "".join(printed)
-    return text_lines(text), bool(rest) or len(data) == _HEAD or text.count("\n") > _LINES
+    return text_lines(text, cols), bool(rest) or len(data) == _HEAD or text.count("\n") > _LINES
 
 
 def _harbors(trial: Path) -> tuple[Command, ...]:

@@ -17,6 +17,7 @@ from cell.filters import WHOLE
 from cell.plain import plain
 from cell.records import CellInfo
 from cell.trials import Trial
+from cell.trials.events import phase_word
 from cell.trials.files import load_record, read_regular, stamp
 
 _TURN = 4 << 20
@@ -236,7 +237,7 @@ def values(hit: Hit) -> dict[str, str | float | None]:
         "host": hit.host,
         "port": hit.port,
         "decision": hit.decision,
-        "phase": hit.phase,
+        "phase": phase_word(hit.phase),
         "session": hit.session,
         "way": hit.way,
         "method": hit.method,

@@ -133,6 +133,11 @@ def describe(event: events.AnyEvent) -> tuple[str, str] | None:
             return None
 
 
+def phase_word(phase: str) -> str:
+    """Return a phase's name as a person reads it: between the agent's and the verifier's it is closed."""
+    return "closed" if phase == "sealed" else phase
+
+
 _PHASE_WORDS = {
     "starting": "starting",
     "agent": "agent works",

@@ -596,3 +596,41 @@ async def test_the_palette_offers_the_same_actions(jobs: Path, cockpit: Open) ->
         assert len(hud.listed) == 6
         await hud.press("ctrl+p")
         assert "Search for commands" in hud.screen
+
+
+# ── where they do nothing ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("view", VIEWS)
+async def test_a_key_of_another_view_says_where_it_belongs(
+    view: actions.View, jobs: Path, cockpit: Open
+) -> None:
+    moving = {key for action in ACTIONS if not action.palette for key in action.keys}
+    others = {
+        key: action
+        for action in ACTIONS
+        if action.views not in (("attached",), ("detail",))
+        for key in action.keys
+        if actions.find(key, view) is None and key not in moving
+    }
+    assert others
+    async with cockpit(jobs, size=(200, 60)) as hud:
+        await enter(hud, view)
+        for key, action in others.items():
+            await hud.press(key)
+            assert f"{actions.shown(key)} · " in hud.footer, key
+            assert f"{action.label} is in " in hud.footer, key
+            assert front(hud) == view
+
+
+async def test_a_command_of_another_view_says_where_it_belongs(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        for word, said in (
+            ("allow", ":allow · allow is in 4 Egress"),
+            ("what-if", ":what-if · what if is in 4 Egress"),
+            ("fly", "`fly` is no command"),
+        ):
+            await hud.press("colon")
+            await hud.type(word)
+            await hud.press("enter")
+            assert said in hud.footer

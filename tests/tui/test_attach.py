@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from cell.events import Lease, Paused
+from cell import records
+from cell.events import Lease, Line, Paused, SessionClosed
 from hudtui import actions
 from hudtui.engine import Cursor
 from hudtui.leases import leases
-from screenshots.invented import Cast, this_process, trial
+from screenshots.invented import NOW, Cast, this_process, trial
 
 from .conftest import Cockpit, FakeChannel, Open
 
@@ -77,6 +78,16 @@ async def test_the_prefix_can_be_another_one(jobs: Path, cockpit: Open) -> None:
         assert channel.typed == b"<ctrl+right_square_bracket><ctrl+b>"
         await hud.press("ctrl+b", "d")
         assert channel.closed
+
+
+@pytest.mark.parametrize("key", ["ctrl+at", "ctrl+space"])
+async def test_the_prefix_is_known_by_each_of_its_names(key: str, jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs, prefix="ctrl+space") as hud:
+        channel = await attached(hud)
+        await hud.press(key, key)
+        assert (channel.typed, hud.app.captured) == (b"<ctrl+space>", True), "twice: itself"
+        await hud.press(key, "d")
+        assert (channel.typed, hud.app.captured) == (b"<ctrl+space>", False)
 
 
 async def test_keys_after_the_prefix(jobs: Path, cockpit: Open) -> None:
@@ -203,7 +214,7 @@ async def test_questions_of_the_program_are_answered_only_while_we_drive(
     ("status", "words", "said"),
     [
         (None, "", "the connection to k3f9a1c was cut"),
-        (0, "", "session 3 has ended (exit 0)"),
+        (0, "the session ended", "session 3 has ended"),
         (-1, "", "session 3 has ended (by a signal)"),
         (75, "bob@desk took the keyboard of session 3", "detached: bob@desk took the keyboard of session 3"),
         (126, "refused: the verifier is running", "(exit 126) · refused: the verifier is running"),
@@ -220,6 +231,32 @@ async def test_the_end_of_a_channel_is_said(
         assert not hud.app.captured
         await hud.press("0")
         assert said.partition("·")[0].strip() in hud.screen, "and it stays on the border"
+
+
+async def test_how_a_session_ended_is_what_was_recorded(tmp_path: Path, cockpit: Open) -> None:
+    shell = Cast(None, [(0.1, "$ ")], exit=None)
+    path = trial(
+        tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=[shell]
+    )
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("w")
+        channel = await attached(hud)
+        closed = SessionClosed(n=1, exit=None, signal="KILL", bytes_in=0, bytes_out=0, ms=5)
+        with (path / "cell/events.jsonl").open("ab") as file:
+            file.write(records.encode(Line(seq=99, t=NOW, event=closed)) + b"\n")
+        channel.end(0, "the session ended")
+        await hud.pilot.pause()
+        assert "session 1 has ended (by KILL)" in hud.footer
+
+
+async def test_to_leave_ones_own_shell_ends_it_and_is_said(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        await hud.press("s", "enter")
+        assert "ctrl+] d ends it" in hud.screen
+        assert "d detach ·" not in hud.screen
+        await hud.press("f12")
+        assert hud.wire.channels[-1].closed
+        assert "your shell: it has ended, with what ran in it" in hud.footer
 
 
 async def test_the_keyboard_of_somebody_else_is_asked_for(jobs: Path, cockpit: Open) -> None:
@@ -323,6 +360,7 @@ async def test_a_person_who_is_the_agent_reads_the_task_and_finishes(tmp_path: P
         await hud.press("s", "enter", "l", "s")
         assert "Write one line." in hud.screen, "it stays beside the terminal"
         assert "ctrl+] E finish" in hud.screen
+        assert "ctrl+] E finishes and grades" in hud.screen, "E alone goes into the cell"
         await hud.press("ctrl+right_square_bracket", "E", "j", "enter")
         assert hud.wire.asked[-1] == ("aaaaaaa", "finish", {"who": "ada@desk"})
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from cell import records
-from cell.events import PhaseChanged
-from cell.records import Cause, Evidence, Verdict
+from cell.events import Egress, PhaseChanged
+from cell.records import Cause, CellInfo, Evidence, Verdict
 from cell.trials import Trial
 from hudtui import fleet_rows
 from hudtui.chrome import footer_runs, place_of
@@ -22,7 +22,7 @@ from hudtui.table import fit
 from hudtui.verdict_doc import file_lines
 from hudtui.views import HudView
 from hudtui.watching import latest
-from screenshots.invented import NOW, Cast, this_process, trial
+from screenshots.invented import GONE, NOW, Cast, this_process, trial
 
 from .conftest import EVIL, SIZES, Open
 
@@ -354,3 +354,38 @@ async def test_a_marked_row_has_a_sign_that_is_no_colour(jobs: Path, cockpit: Op
         assert hud.screen.count("•") == before + 1
         await hud.press("k", "space")  # a mark goes on to the next row
         assert hud.screen.count("•") == before
+
+
+async def test_where_all_cells_are_shown_what_is_about_one_says_so(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        for view in ("3", "6"):
+            await hud.press("0", view)
+            if hud.app.current.trial() is None:
+                for key in ("y", "c", "w", "r"):
+                    await hud.press(key)
+                    assert "no cell is chosen; 1 Fleet, then enter" in hud.footer, (view, key)
+        assert hud.app.view == "verdict"
+
+
+async def test_a_cell_whose_runner_has_died_says_so(tmp_path: Path, cockpit: Open) -> None:
+    path = trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent")
+    async with cockpit(tmp_path / "jobs") as hud:
+        assert "nobody owns it" not in hud.screen
+        record = path / "cell/cell.json"
+        info = msgspec.json.decode(record.read_bytes(), type=CellInfo)
+        record.write_bytes(records.encode(msgspec.structs.replace(info, runner=GONE)))
+        await hud.press("ctrl+r")
+        assert "nobody owns it" in hud.screen
+        await hud.press("d")
+        assert "its runner has died; x stops it, or it ends by itself" in hud.screen
+
+
+async def test_no_screen_says_that_a_phase_is_sealed(tmp_path: Path, cockpit: Open) -> None:
+    verdict = Verdict(verdict="graded", rewards={"reward": 1.0})
+    hit = Egress(hit=1, phase="sealed", way="proxy", method="GET", host="a.example", port=80, allowed=False)
+    trial(tmp_path / "jobs/job", "task", "aaaaaaa", verdict=verdict, phase="closed", happened=[hit])
+    async with cockpit(tmp_path / "jobs") as hud:
+        for keys in (("enter",), ("4",), ("enter",), ("escape", "o"), ("3",)):
+            await hud.press(*keys)
+            assert "seal" not in hud.screen.casefold()
+            assert "closed" in hud.screen or keys == ("3",)

@@ -50,6 +50,16 @@ def test_what_can_be_set(tmp_path: Path) -> None:
         ('[keys]\npause = "hyper+q"', "keys.pause: is a key or a list"),
         ('[keys]\npause = "x"', "keys.pause: x is stop already (fleet)"),
         ('[keys]\nstop = "p"', "keys.stop: p is pause already (fleet)"),
+        ('[keys]\nstop = "PP"', "keys.stop: 'PP' is no key"),
+        ('[keys]\nstop = "\\u001b"', "keys.stop: '\\x1b' is no key"),
+        ('[keys]\nstop = "ctrl+i"', "keys.stop: 'ctrl+i' is tab to a terminal"),
+        ('[keys]\nstop = ["X", "ctrl+1"]', "keys.stop: 'ctrl+1' is sent by no terminal"),
+        ('[keys]\nstop = "ctrl+p"', "keys.stop: 'ctrl+p' opens the palette"),
+        ('[keys]\nstop = "alt+b"', "keys.stop: 'alt+b' is ctrl+left to a terminal"),
+        ('prefix = "alt+f"', "prefix: 'alt+f' would be missed"),
+        ('prefix = "ctrl+m"', "prefix: 'ctrl+m' would be missed"),
+        ('prefix = "ctrl+["', "prefix: 'ctrl+[' would be missed"),
+        ('[keys]\n"5 s" = "Q"', "keys.5 s: could be seek_back or seek_forward; say which"),
     ],
 )
 def test_a_mistake_is_one_line_with_file_and_key(text: str, said: str, tmp_path: Path) -> None:
@@ -59,6 +69,11 @@ def test_a_mistake_is_one_line_with_file_and_key(text: str, said: str, tmp_path:
     assert str(error.value).startswith(f"{path}: ")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_an_action_can_be_named_as_the_help_shows_it(tmp_path: Path) -> None:
+    found = load(written(tmp_path, '[keys]\n"raw JSON" = "R"\n"only marked" = "ctrl+_"\ndetail = "D"\n'))
+    assert found.keys == {"raw": ("R",), "marked": ("ctrl+underscore",), "detail": ("D",)}
 
 
 async def test_the_cockpit_knows_the_new_keys(

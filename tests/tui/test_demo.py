@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hudtui.cli import DEMO
+from hudtui.cli import DEMO, GREETING
 from hudtui.ghostty import GhosttyEngine
 
 from .conftest import Open
@@ -111,8 +111,25 @@ def test_it_names_no_machine(file: Path) -> None:
         assert word not in text
 
 
+async def test_the_first_line_of_the_demo_is_whole_and_true(cockpit: Open) -> None:
+    async with cockpit(DEMO, engine=GhosttyEngine, read_only=True, greeting=GREETING, size=(80, 24)) as hud:
+        await hud.pilot.pause()
+        assert GREETING in hud.footer, "not cut, with the way out at its end"
+        for key, view in (("enter", "verdict"), ("w", "sessions"), ("3", "commands"), ("7", "replay")):
+            await hud.press(key)
+            assert hud.app.view == view
+            assert hud.listed[0] in hud.screen
+            await hud.press("1", "0")
+        await hud.press("question_mark")
+        assert "In Fleet" in hud.screen
+
+
 async def test_the_demo_says_that_it_is_a_recording(jobs: Path, cockpit: Open) -> None:
     async with cockpit(jobs, read_only=True, greeting="a recorded job") as hud:
-        for key in ("a", "p", "x", "s"):
+        for key in ("a", "p", "x", "s", "r"):
             await hud.press(key)
             assert "this is a recording" in hud.footer, key
+        await hud.press("colon")
+        await hud.type("run tasks")
+        await hud.press("enter")
+        assert "run: this is a recording" in hud.footer

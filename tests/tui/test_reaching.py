@@ -57,7 +57,7 @@ async def test_marked_cells_that_have_ended_are_not_asked(jobs: Path, cockpit: O
     [
         ("agent", "attach", ""),
         ("agent", "pause", ""),
-        ("agent", "grade", "grade comes after seal"),
+        ("agent", "grade", "grade comes after the agent phase"),
         ("verifier", "attach", "the verifier is running"),
         ("verifier", "shell", "the verifier is running"),
         ("finished", "pause", "pause is for the phase agent"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from hudtui.cli import parser
 from screenshots.invented import Cast, this_process, trial
@@ -31,3 +34,27 @@ async def test_a_session_that_is_not_there_is_said(tmp_path: Path, cockpit: Open
     async with cockpit(tmp_path / "jobs", watch_session=7) as hud:
         await hud.pilot.pause()
         assert "no session 7" in hud.screen
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"watch_session": 7}, "watch: there is no session 7"),
+        ({"start_session": 7}, "attach: no such session runs; s opens a shell"),
+        ({"start_filter": "nosuch:x"}, "nosuch"),
+    ],
+    ids=str,
+)
+async def test_what_is_wrong_with_the_command_line_stays_on_the_screen(
+    options: dict[str, Any], said: str, tmp_path: Path, cockpit: Open
+) -> None:
+    shells = [Cast(None, [(0.1, "shell\r\n")], exit=None)]
+    trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=shells)
+    async with cockpit(tmp_path / "jobs", **options) as hud:
+        await hud.pilot.pause()
+        assert said in hud.footer
+        await hud.pilot.resize_terminal(100, 30)
+        await hud.pilot.pause()
+        assert said in hud.footer
+        await hud.press("j")
+        assert "? help" in hud.footer

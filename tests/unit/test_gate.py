@@ -79,7 +79,7 @@ def test_no_way_to_a_grade_before_the_seal() -> None:
         PRINCIPALS, ("starting", "agent"), (0, 1), (True, False)
     ):
         assert not decide(principal, "grade", phase, graded=graded, kept=kept)
-    assert decide("runner", "grade", "agent").reason.startswith("grade comes after seal")
+    assert decide("runner", "grade", "agent").reason.startswith("grade comes after the agent phase")
 
 
 def test_a_runner_grades_once_and_an_operator_again_when_kept() -> None:

@@ -9,6 +9,7 @@ from cell.trials.commands import CommandLog, read, text_lines
 from screenshots.invented import Cast, trial
 
 HARBOR = Path(__file__).parents[1] / "fixtures/harbor-0.25.0/jobs"
+DEMO = Path(__file__).parents[2] / "hudtui/data/demo/2026-11-30__09-09"
 EVIL = "\x1b[2J\x1b]0;owned\x07\x1bPq#0\x1b\\\u202egnp.exe\x07\x9b2J\n"
 
 
@@ -54,6 +55,10 @@ def test_nothing_that_was_printed_is_obeyed_by_a_screen(tmp_path: Path) -> None:
 def test_lines_as_a_person_saw_them() -> None:
     assert text_lines("10 %\r20 %\rdone\r\nnext\r\n\r\n") == ("done", "next")
     assert len(text_lines("x\n" * 100_000)) == 400
+    assert text_lines("$ 34567890 \r1234567890 \rab\rAB\r\n", 10) == ("AB",)
+    wrapped = "$ 34567890 \r1234567890 \rab\r\n"
+    assert text_lines(wrapped, 10) == ("$ 345678901234567890ab",), "as bash goes on in the next row"
+    assert text_lines(wrapped) == ("ab",), "without a terminal there are no rows"
     assert text_lines("x" * 10_000_000)[0].endswith("…")
 
 
@@ -83,3 +88,9 @@ def test_torn_and_hostile_files_are_no_reason_to_stop(tmp_path: Path) -> None:
     cast.unlink()
     cast.symlink_to("/etc/passwd")
     assert read(path)[0].output == ()
+
+
+def test_a_command_longer_than_its_terminal_is_whole() -> None:
+    rows = [row for path in DEMO.glob("sum-fails__kkOflAm") for row in read(path)]
+    assert rows[0].output[0].startswith("bash-5.2# PS1='")
+    assert rows[0].output[0].endswith("; clear")

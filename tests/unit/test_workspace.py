@@ -16,7 +16,7 @@ def test_g4_a_refusal_is_in_the_journal_before_it_is_answered(tmp_path: Path) ->
     path = tmp_path / "events.jsonl"
     with journal.Journal(path) as book:
         workspace = Workspace(tmp_path, cast(Sandbox, None), book, {}, (), (), "/", ())
-        with pytest.raises(Refused, match="grade comes after seal"):
+        with pytest.raises(Refused, match="grade comes after the agent phase"):
             workspace.ask("runner", "grade", "x" * 1000, pid=7)
     (line,) = journal.read(path)
     assert isinstance(line.event, GateCall)
