@@ -234,7 +234,10 @@ class Ways:
     def allow(self, role: Role, text: str, by: str, *, once: bool) -> None:
         """Let one entry more pass for a role. Raises ValueError for what is no entry."""
         if self._border is None or role not in self._roles:
-            raise ValueError(f"there is no way out for the {role} in this world")
+            raise ValueError(
+                f"there is no way out for the {role} in this world, and none is made while it stands: "
+                "declare allowed_hosts in its task.toml, or run it with --network public"
+            )
         if nothing_opens(text):
             raise ValueError("such an address is opened by nothing")
         self._border.rules[role].allow(text, by, once=once)

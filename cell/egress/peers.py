@@ -7,7 +7,10 @@ It stays when the agent phase is over: what the agent started and the verifier a
 from __future__ import annotations
 
 import asyncio
+import errno
+import ipaddress
 import socket
+from collections.abc import Iterable
 
 from cell.egress.account import Account
 from cell.egress.context import STRANGER, Context, Limits
@@ -15,6 +18,7 @@ from cell.egress.crossing import Crossing, Crossings, Waiting
 from cell.egress.dial import Found
 from cell.egress.relay import Pipe
 from cell.policy import Decision
+from cell.policy.addresses import gives_credentials
 from cell.policy.hosts import Host, canonical
 from cell.wire.orders import Attempt
 
@@ -37,6 +41,32 @@ class PeerWay(Crossings[Crossing]):
         await self.listen(listener, lambda: _ToPeer(self))
 
 
+async def reach(host: str, port: int) -> tuple[asyncio.Transport, Waiting]:
+    """Connect to the first address of a peer that answers. Raises OSError.
+
+    A name is whatever this machine takes it for, also by its hosts file; but it leads to no address that
+    hands out the machine's own credentials.
+    """
+    loop = asyncio.get_running_loop()
+    answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    failure = OSError(errno.EACCES, "it leads to a metadata address")
+    for address in vetted([str(answer[4][0]) for answer in answers]):
+        try:
+            return await loop.create_connection(Waiting, address, port)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def vetted(addresses: Iterable[str]) -> list[str]:
+    """Return those that may be dialled, each once; one of IPv6 may name its interface."""
+    return [
+        each
+        for each in dict.fromkeys(addresses)
+        if not gives_credentials(ipaddress.ip_address(each.partition("%")[0]))
+    ]
+
+
 class _ToPeer(Crossing):
     """One connection to the peer."""
 
@@ -54,10 +84,9 @@ class _ToPeer(Crossing):
         if not decision.allowed:
             self.why = decision.reason
             return
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_PATIENCE):
-                transport, other = await loop.create_connection(Waiting, *way.target)
+                transport, other = await reach(*way.target)
         except OSError as error:  # a timeout is one
             self.why = f"the peer cannot be reached: {error.strerror or 'in time'}".lower()
             return

@@ -173,10 +173,11 @@ def entry(text: str) -> Entry:
 
 
 def nothing_opens(text: str) -> bool:
-    """Say whether an entry is an address, or a block, that no entry opens. Raises ValueError for no entry."""
-    network = entry(text).network
+    """Say whether an entry is a place that no entry opens. Raises ValueError for no entry."""
+    read = entry(text)
+    network = read.network
     if network is None:
-        return False
+        return read.name == "localhost" or read.name.endswith(".localhost")
     place = addresses.special(network.network_address)
     return (
         place is not None and place.name in addresses.NEVER and network.prefixlen >= place.network.prefixlen
@@ -199,6 +200,8 @@ def _network(host: str) -> addresses.Network | None:
 
 def _check_name(host: str) -> None:
     name = host.removeprefix("*.")
+    if host in ("*", "*.*"):
+        raise ValueError('must not be every host: that is network_mode = "public"')
     if "*" in name:
         raise ValueError("must have its wildcard as a leading *.")
     if not all(_LABEL.fullmatch(label) for label in name.split(".")):

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from cell.egress.peers import reach, vetted
 from cell.errors import TaskError, UsageError
 from cell.policy import peers
 from cell.policy.peers import Peer
@@ -72,3 +74,17 @@ def test_a_file_that_is_wrong_names_itself_and_the_key(tmp_path: Path, text: str
     with pytest.raises(TaskError) as raised:
         peers.load(tmp_path)
     assert said in str(raised.value)
+
+
+def test_a_peers_name_leads_to_no_metadata_service() -> None:
+    found = ["169.254.169.254", "192.0.2.1", "::ffff:169.254.169.254", "fe80::1%lo", "192.0.2.1", "127.0.0.1"]
+    assert vetted(found) == ["192.0.2.1", "fe80::1%lo", "127.0.0.1"], "the operator's own machine is meant"
+
+
+async def test_a_peer_that_is_a_name_is_reached_where_the_machine_has_it() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        transport, _ = await reach("localhost", listener.getsockname()[1])
+        transport.abort()
+    with pytest.raises(OSError):
+        await reach("localhost", listener.getsockname()[1])

@@ -279,11 +279,12 @@ def test_an_entry_that_nothing_opens_is_warned_of(folder: Path) -> None:
     task = declare(
         folder,
         '[agent]\nnetwork_mode = "allowlist"\nallowed_hosts = ["a.example", "169.254.169.254", "10.0.0.0/8"]\n'
-        '[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["127.0.0.1:80"]\n',
+        '[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["127.0.0.1:80", "localhost"]\n',
     )
     assert task.warnings == (
         "task.toml: agent.allowed_hosts[1]: 169.254.169.254 is a kind of address that nothing opens",
         "task.toml: verifier.allowed_hosts[0]: 127.0.0.1:80 is a kind of address that nothing opens",
+        "task.toml: verifier.allowed_hosts[1]: localhost is a kind of address that nothing opens",
     )
 
 
