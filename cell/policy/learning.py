@@ -32,11 +32,13 @@ Declared = tuple[str, tuple[str, ...]]  # a phase's mode and its list, as they a
 def needed(happened: Iterable[AnyEvent]) -> Needs:
     """Return, for each phase, where it was let through to on the internet, sorted.
 
-    A name that was only asked for is none of them, nor is a peer, nor what was refused.
+    A name that was only asked for is none of them, nor one that leads nowhere, a peer, or what was refused.
     """
     found: dict[str, set[Place]] = {phase: set() for phase in PHASES}
     for event in happened:
-        if isinstance(event, Egress) and event.allowed and event.way in ("proxy", "transparent"):
+        if not (isinstance(event, Egress) and event.allowed and event.way in ("proxy", "transparent")):
+            continue
+        if event.address:
             phase = "verifier" if event.phase == "verifier" else "agent"
             found[phase].add((event.host, event.port))
     return {phase: tuple(sorted(places)) for phase, places in found.items()}

@@ -22,8 +22,12 @@ allow_internet = true
 """
 
 
-def hit(host: str, *, allowed: bool = True, phase: Any = "agent", way: Any = "proxy") -> Egress:
-    return Egress(hit=1, phase=phase, way=way, method="CONNECT", host=host, port=443, allowed=allowed)
+def hit(
+    host: str, *, allowed: bool = True, phase: Any = "agent", way: Any = "proxy", address: str = "192.0.2.1"
+) -> Egress:
+    return Egress(
+        hit=1, phase=phase, way=way, method="CONNECT", host=host, port=443, allowed=allowed, address=address
+    )
 
 
 def places(*hosts: str) -> tuple[tuple[str, int], ...]:
@@ -41,6 +45,7 @@ def test_what_a_phase_needed_is_what_was_let_through() -> None:
         hit("c.example", allowed=False),
         hit("d.example", way="name"),
         hit("db", way="peer"),
+        hit("typo.exmaple", address=""),
         hit("v.example", phase="verifier"),
         Fault(where="x", message="y"),
     ]
