@@ -148,7 +148,8 @@ class EgressEnd(Event, tag="egress-end", frozen=True, kw_only=True):
     """How attempt `hit` ended: bytes from and to the world inside, and what went wrong, if anything.
 
     `sni` is the name that a TLS client asked for in the clear. `ech`: its hello held an encrypted one,
-    or a made-up one, which looks the same.
+    or a made-up one, which looks the same. `denied`: its host was let through, and what its client then
+    said was not, as `error` has it.
     """
 
     hit: int
@@ -158,6 +159,7 @@ class EgressEnd(Event, tag="egress-end", frozen=True, kw_only=True):
     ms: float = 0.0
     sni: str = ""
     ech: bool = False
+    denied: bool = False
     error: str = ""
 
 

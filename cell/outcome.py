@@ -93,7 +93,9 @@ def gather(
             elif isinstance(event, EgressEnd) and event.hit in let:
                 gone = let.pop(event.hit)
                 failed = event.status in _DOWN or (event.error and not event.received)
-                if failed and gone.phase == "verifier":
+                if event.denied:
+                    gone = msgspec.structs.replace(gone, allowed=False)
+                if event.denied or (failed and gone.phase == "verifier"):
                     _refused(denied, gone, line.seq, event.error or f"status {event.status}")
             elif isinstance(event, Fault):
                 ended = event.where in _FATAL

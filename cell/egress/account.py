@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from cell.egress.context import Caller, Context
 from cell.egress.dial import Found, NoWay
@@ -10,6 +11,17 @@ from cell.events import Egress, EgressEnd, Way
 from cell.plain import plain
 from cell.wire.heads import told
 from cell.wire.orders import Attempt
+
+
+class Said(NamedTuple):
+    """What a tunnel's client asked for in the clear of TLS; see `EgressEnd`."""
+
+    sni: str = ""
+    ech: bool = False
+    denied: bool = False
+
+
+_NOTHING = Said()
 
 
 class Account:
@@ -54,7 +66,7 @@ class Account:
         self._open = True
 
     def closed(
-        self, status: int, sent: int, received: int, *, sni: str = "", ech: bool = False, error: str = ""
+        self, status: int, sent: int, received: int, said: Said = _NOTHING, *, error: str = ""
     ) -> None:
         """Record the end of the attempt that was opened last, if it could be opened."""
         if not self._open:
@@ -68,8 +80,9 @@ class Account:
                 sent=sent,
                 received=received,
                 ms=ms,
-                sni=sni,
-                ech=ech,
+                sni=said.sni,
+                ech=said.ech,
+                denied=said.denied,
                 error=error,
             )
         )

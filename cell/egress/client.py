@@ -304,9 +304,7 @@ class Client(asyncio.Protocol):
         def over(pipe: Pipe) -> None:
             sent, received = tunnel.sent + pipe.sent, tunnel.received + pipe.received
             try:
-                self._account.closed(
-                    tunnel.status, sent, received, sni=pipe.sni, ech=pipe.ech, error=pipe.error
-                )
+                self._account.closed(tunnel.status, sent, received, pipe.asked, error=pipe.error)
             finally:
                 self._left(self)
 

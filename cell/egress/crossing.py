@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar, cast
 
-from cell.egress.account import Account
+from cell.egress.account import Account, Said
 from cell.egress.context import Caller, Context, Limits
 from cell.egress.relay import Pipe, pause_soon
 from cell.records import PhaseName
@@ -153,7 +153,7 @@ class Crossing(asyncio.Protocol):
 
     def piped(self, pipe: Pipe) -> None:
         """Record how the pipe ended."""
-        self._over(pipe.sent, pipe.received, sni=pipe.sni, ech=pipe.ech, error=pipe.error)
+        self._over(pipe.sent, pipe.received, pipe.asked, error=pipe.error)
 
     def unrecorded(self) -> None:
         """Record what was cut before it could be recorded, if there is something."""
@@ -170,12 +170,10 @@ class Crossing(asyncio.Protocol):
         if not task.cancelled():
             task.result()
 
-    def _over(
-        self, sent: int = 0, received: int = 0, *, sni: str = "", ech: bool = False, error: str = ""
-    ) -> None:
+    def _over(self, sent: int = 0, received: int = 0, asked: Said | None = None, *, error: str = "") -> None:
         self.way.leave(self)
         self.left()
-        self.account.closed(0, sent, received, sni=sni, ech=ech, error=error)
+        self.account.closed(0, sent, received, asked or Said(), error=error)
 
 
 class Waiting(asyncio.Protocol):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from cell.egress.account import Said
 from cell.egress.context import Limits
 from cell.plain import plain
 from cell.policy import hosts
@@ -93,7 +94,7 @@ class Pipe:
         hello: Host | None = None,
         port: int = 0,
     ) -> None:
-        self.sni, self.ech, self.error = "", False, ""
+        self.asked, self.error = Said(), ""
         self._over, self._limits, self._hello, self._port = over, limits, hello, port
         self._loop = asyncio.get_running_loop()
         self.client: End = (Asking if hello is not None else End)(self, client)
@@ -138,19 +139,23 @@ class Pipe:
 
     def admits(self, hello: Hello) -> bool:
         """Say whether the client may go on after these first bytes; it is cut off if not."""
-        self.sni, self.ech = plain(hello.sni, limit=300), hello.ech
+        self.asked = Said(plain(hello.sni, limit=300), hello.ech)
         wanted = self._hello
         if hello.kind == "plain":
             if self._port != 443 or self._limits.plain_on_443:
                 return True
-            self.cut("what is not TLS is not admitted on port 443")
+            self._deny("what is not TLS is not admitted on port 443")
         elif hello.kind == "broken":
-            self.cut("the TLS hello is malformed")
+            self._deny("the TLS hello is malformed")
         elif hello.sni and wanted is not None and wanted.ip is None and not _same(hello.sni, wanted):
-            self.cut(f"TLS asks for {self.sni}, the connection is to {wanted}")
+            self._deny(f"TLS asks for {self.asked.sni}, the connection is to {wanted}")
         else:
             return True
         return False
+
+    def _deny(self, why: str) -> None:
+        self.asked = self.asked._replace(denied=True)
+        self.cut(why)
 
     def understood(self, held: bytes) -> None:
         """Pass on what was held, and read no more of what comes after."""

@@ -141,7 +141,9 @@ class EgressLog:
         at = self._at.pop(event.hit, None)
         if at is None:
             return False
-        begun = self.hits[at]
+        begun, error = self.hits[at], plain(event.error, limit=300)
+        if event.denied:
+            begun = msgspec.structs.replace(begun, allowed=False, rule="TLS", reason=f"denied: {error}")
         self.hits[at] = msgspec.structs.replace(
             begun,
             status=event.status or begun.status,
@@ -149,7 +151,7 @@ class EgressLog:
             received=event.received,
             ms=event.ms,
             sni=plain(event.sni, limit=300) or begun.sni,
-            error=plain(event.error, limit=300),
+            error=error,
             ech=event.ech,
             open=False,
         )

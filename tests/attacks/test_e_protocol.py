@@ -280,6 +280,7 @@ def test_080_n5_what_tls_asks_for_is_what_was_connected_to(cell: LiveCell, inter
             else:
                 assert heard[before:] == [], "not a byte came there"
                 assert "TLS" in end["error"] and end["received"] < 60, end
+                assert end["denied"]
             if data == other:
                 assert end["sni"] == "evil.net" and "TLS asks for evil.net" in end["error"]
     # on the port of TLS, what is none goes by the policy

@@ -101,7 +101,7 @@ def test_n10_how_it_ended_is_told(tmp_path: Path) -> None:
     given: dict[str, Any] = {"phase": "agent", "way": "proxy", "method": "CONNECT", "port": 443}
     told = [
         Egress(hit=1, host="a.example", allowed=True, **given),
-        EgressEnd(hit=1, status=200, error="TLS asks for b.example, the connection is to a.example"),
+        EgressEnd(hit=1, status=200, denied=True, error="TLS asks for b.example, it is to a.example"),
         Egress(hit=2, host="c.example", allowed=False, reason="denied: c", **given),
         EgressEnd(hit=2, status=403, error="denied: c"),
     ]
@@ -109,9 +109,8 @@ def test_n10_how_it_ended_is_told(tmp_path: Path) -> None:
     lines = [Line(seq=n, t=1.0, event=event) for n, event in enumerate(told, 1)]
     (tmp_path / "cell" / "events.jsonl").write_bytes(b"".join(records.encode(line) + b"\n" for line in lines))
     (cut, denied) = read(tmp_path)
-    assert network._line(cut, colour=False).endswith(
-        " TLS asks for b.example, the connection is to a.example"
-    )
+    assert network._line(cut, colour=False).endswith(" denied: TLS asks for b.example, it is to a.example")
+    assert cut.decision == "deny" and " deny " in network._line(cut, colour=False)
     assert network._line(denied, colour=False).count("denied: c") == 1
 
 

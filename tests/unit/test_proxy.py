@@ -418,10 +418,10 @@ async def test_tls_has_to_ask_for_the_host_that_was_connected_to(tmp_path: Path)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await tls_world(w, port, crt, "evil.example")
         await until(lambda: len(w.cell.ends) == 3)
-        assert [(end.sni.lower(), end.error) for end in w.cell.ends] == [
-            ("ok.example", ""),
-            ("ok.example", ""),
-            ("evil.example", "TLS asks for evil.example, the connection is to ok.example"),
+        assert [(end.sni.lower(), end.denied, end.error) for end in w.cell.ends] == [
+            ("ok.example", False, ""),
+            ("ok.example", False, ""),
+            ("evil.example", True, "TLS asks for evil.example, the connection is to ok.example"),
         ]
 
 
