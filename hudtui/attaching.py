@@ -234,7 +234,7 @@ class Attaching(HudView):
         if self.term.prefixed:
             return title, f"{prefix} · d detach · z list · [ scroll · r my size · n p sessions · ? keys"
         if self.term.scrolling:
-            return title, "scrolling · j k g G · v marks · y copies · esc back to typing"
+            return title, self.term.scroll_words
         size = f"{self.term.engine.cols}×{self.term.engine.rows}" if self.term.engine else ""
         human = trial.agent == "human"
         parts = [

@@ -192,17 +192,17 @@ class DrivenPane(SelectingPane):
             return
         event.stop()
         event.prevent_default()
-        if not self._ours(event.key) and self.engine is not None:
+        if not self._ours(event.key, event.character) and self.engine is not None:
             self._send(self.engine.key(event.key, event.character))
 
     def typed(self, event: Typed) -> None:
         """Take a key as its terminal sent it: it goes into the cell as it is, whatever it is called."""
         if event.alone and (self.prefixed or self.scrolling):
             return
-        if (event.alone or not self._ours(event.key)) and self.engine is not None:
+        if (event.alone or not self._ours(event.key, event.character)) and self.engine is not None:
             self._send(self.engine.stroke(event.stroke, event.key, event.character))
 
-    def _ours(self, key: str) -> bool:
+    def _ours(self, key: str, character: str | None) -> bool:
         """Do what a key means to us while attached; False when it is the cell's."""
         key = "ctrl+space" if key in ("ctrl+@", "ctrl+at") else key  # one byte, and three names
         if key == "f12":
@@ -216,7 +216,7 @@ class DrivenPane(SelectingPane):
             self.prefixed = True
             self.post_message(self.Changed(self))
         elif self.scrolling:
-            self._scroll_key(key)
+            self._scroll_key(key, character)
         else:
             return False
         return True
@@ -232,7 +232,7 @@ class DrivenPane(SelectingPane):
                 self.follow(True)
             self.channel.write(data)
 
-    def _scroll_key(self, key: str) -> None:
+    def _scroll_key(self, key: str, character: str | None) -> None:
         """Do what a key means while scrolling; here any of them ends it."""
         self.scrolling = False
         self.follow(True)
