@@ -248,10 +248,9 @@ class Attaching(HudView):
 
     # ── keys after the prefix ─────────────────────────────────────────────────────────────────
 
-    def on_driven_pane_prefixed(self, event: DrivenPane.Prefixed) -> None:
+    def prefixed(self, typed: str) -> None:
         """Do what a key means after the prefix."""
-        event.stop()
-        key = "ctrl+right_square_bracket" if event.key == self.term.prefix else event.key
+        key = "ctrl+right_square_bracket" if typed == self.term.prefix else typed
         action = find(key, "attached")
         if action is None:
             self.app.bell()

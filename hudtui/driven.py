@@ -8,7 +8,7 @@ history is whole, and nothing is shown twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from textual import events
 from textual.message import Message
@@ -50,12 +50,8 @@ class DrivenPane(SelectingPane):
     prefix = "ctrl+right_square_bracket"
     scrolling = False
 
-    class Prefixed(Message):
-        """A key came after the prefix: it is ours."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
+    obeys: Callable[[str], object] | None = None
+    """Does what a key after the prefix means, before the next key is looked at."""
 
     class Released(Message):
         """The channel has ended, by itself or because we hung up."""
@@ -207,10 +203,10 @@ class DrivenPane(SelectingPane):
         key = "ctrl+space" if key in ("ctrl+@", "ctrl+at") else key  # one byte, and three names
         if key == "f12":
             self.prefixed = False
-            self.post_message(self.Prefixed("d"))
+            self._obey("d")
         elif self.prefixed:
             self.prefixed = False
-            self.post_message(self.Prefixed(key))
+            self._obey(key)
             self.post_message(self.Changed(self))
         elif key == self.prefix:
             self.prefixed = True
@@ -220,6 +216,10 @@ class DrivenPane(SelectingPane):
         else:
             return False
         return True
+
+    def _obey(self, key: str) -> None:
+        if self.obeys is not None:
+            self.obeys(key)
 
     def literal(self) -> None:
         """Send the prefix key itself."""

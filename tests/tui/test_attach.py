@@ -158,6 +158,17 @@ async def test_lines_are_copied_with_keys_alone(jobs: Path, cockpit: Open) -> No
         assert channel.typed == b"<i>"
 
 
+async def test_what_is_typed_right_behind_the_prefix_is_not_the_cells(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        await hud.at_once("a\x1d[gky")
+        assert (channel.typed, hud.app.sessions.term.scrolling) == (b"<a>", True)
+        await hud.press("escape")
+        await hud.at_once("b\x1ddj0")
+        assert (channel.typed, hud.app.captured) == (b"<a><b>", False)
+        assert hud.app.scope is None, "the last one was the cockpit's"
+
+
 async def test_a_text_is_found_while_scrolling(jobs: Path, cockpit: Open) -> None:
     async with cockpit(jobs) as hud:
         channel = await attached(hud)
