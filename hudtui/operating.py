@@ -152,7 +152,7 @@ class Operating(Navigating):
     def act_finish(self) -> None:
         """End the agent phase of a person's cell, and grade it."""
         trial = self.current.trial()
-        if self.refused(trial, "seal") or trial is None:
+        if self.refused(trial, "finish") or trial is None:
             return
         if trial.agent != "human":
             self.flash(f"finish: the agent of {trial.id} is {trial.agent}, not a person; x stops it")
