@@ -172,7 +172,7 @@ ACTIONS: tuple[Action, ...] = (
         "scroll",
         ("left_square_bracket",),
         "scroll",
-        "scroll back; v marks a line, y copies, esc returns to typing",
+        "scroll back; / finds, v marks a line, y copies, esc returns to typing",
         _ATTACHED,
         3,
     ),

@@ -234,7 +234,7 @@ class Attaching(HudView):
         if self.term.prefixed:
             return title, f"{prefix} · d detach · z list · [ scroll · r my size · n p sessions · ? keys"
         if self.term.scrolling:
-            return title, "scrolling · j k g G · v marks · y copies · esc back to typing"
+            return title, self.term.scroll_words
         size = f"{self.term.engine.cols}×{self.term.engine.rows}" if self.term.engine else ""
         human = trial.agent == "human"
         parts = [
@@ -248,10 +248,9 @@ class Attaching(HudView):
 
     # ── keys after the prefix ─────────────────────────────────────────────────────────────────
 
-    def on_driven_pane_prefixed(self, event: DrivenPane.Prefixed) -> None:
+    def prefixed(self, typed: str) -> None:
         """Do what a key means after the prefix."""
-        event.stop()
-        key = "ctrl+right_square_bracket" if event.key == self.term.prefix else event.key
+        key = "ctrl+right_square_bracket" if typed == self.term.prefix else typed
         action = find(key, "attached")
         if action is None:
             self.app.bell()

@@ -1,9 +1,10 @@
-"""Scroll and copy with the keyboard alone: a line cursor in the history, and the lines from a mark to it."""
+"""Scroll, find and copy with the keyboard alone: a line cursor in the history, and the lines from a mark."""
 
 from __future__ import annotations
 
 from textual.strip import Strip
 
+from cell.plain import plain
 from hudtui.driven import DrivenPane
 from hudtui.selecting import reversed_strip
 
@@ -11,22 +12,42 @@ _STEPS = {"k": -1, "up": -1, "j": 1, "down": 1, "ctrl+u": -12, "ctrl+d": 12, "pa
 
 
 class CopyingPane(DrivenPane):
-    """`begin_scroll` stops the typing; `v` marks a line, `y` copies from it to the cursor, esc goes back."""
+    """`begin_scroll` stops the typing; `/` finds, `v` marks a line, `y` copies up to it, esc goes back."""
 
     line = 0
     """The line cursor, counted from the first row kept."""
     mark: int | None = None
+    finding: str | None = None
+    """What is to be found, while it is typed."""
+    missing = ""
+    """What was not found, until the next key."""
 
     def begin_scroll(self) -> None:
         """Scroll, from the row of the program's cursor on."""
-        self.scrolling, self.mark = True, None
+        self.scrolling, self.mark, self.finding = True, None, None
         used = self._cursor.y if self._cursor is not None else self.page - 1
         self.line = self._top + min(self.page - 1, max(0, used - self._skip))
         self._redraw()
 
-    def _scroll_key(self, key: str) -> None:
+    @property
+    def scroll_words(self) -> str:
+        """Say what the keys do while scrolling."""
+        if self.finding is not None:
+            return f"/{plain(self.finding, limit=40)}▏ · enter finds · esc does not"
+        if self.missing:
+            return f"{plain(self.missing, limit=40)}: not in what this session printed"
+        return "scrolling · j k g G · / n N find · v marks · y copies · esc back to typing"
+
+    def _scroll_key(self, key: str, character: str | None) -> None:
         last = max(0, self.total - 1)
-        if key in _STEPS:
+        self.missing = ""
+        if self.finding is not None:
+            self._find_key(key, character, self.finding)
+        elif key == "slash":
+            self.finding = ""
+        elif key in ("n", "N"):
+            self._find(self.sought, 1 if key == "N" else -1)
+        elif key in _STEPS:
             self._go(max(0, min(last, self.line + _STEPS[key])))
         elif key in ("g", "home"):
             self._go(0)
@@ -41,6 +62,46 @@ class CopyingPane(DrivenPane):
             self.follow(True)
         self._redraw()
         self.post_message(self.Changed(self))
+
+    def _find_key(self, key: str, character: str | None, typed: str) -> None:
+        if key in ("enter", "escape"):
+            self.finding = None
+            if key == "enter":
+                self._find(typed or self.sought, -1)
+        elif key == "backspace":
+            self.finding = typed[:-1]
+        elif character is not None and character.isprintable():
+            self.finding = typed + character
+
+    def _find(self, text: str, step: int) -> None:
+        """Go to the next, older line with a text (-1), or to the one before (1)."""
+        beyond = self._further(text, step)
+        for _ in range(self.page + 1):  # what the engine finds first may be on the page still
+            if beyond or not text:
+                break
+            top = self._top
+            if not self.search(text, step):
+                break
+            beyond = self._further(text, step)
+            if self._top != top:
+                beyond = beyond or self._shown(text)
+        self.sought = text
+        if beyond:
+            self.line = beyond[-1 if step < 0 else 0]
+        else:
+            self.missing = text
+
+    def _further(self, text: str, step: int) -> list[int]:
+        return [row for row in self._shown(text) if (row > self.line if step > 0 else row < self.line)]
+
+    def _shown(self, text: str) -> list[int]:
+        """Return the lines of the page that hold the text."""
+        if self.engine is None or not text:
+            return []
+        wanted, first = text.casefold(), self.engine.offset
+        rows = {y: "".join(piece for piece, _ in row) for y, row in self._rows.items()}
+        page = range(self._top, self._top + self.page)
+        return [row for row in page if wanted in rows.get(row - first, "").casefold()]
 
     def _go(self, line: int) -> None:
         self.line = line

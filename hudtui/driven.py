@@ -8,7 +8,7 @@ history is whole, and nothing is shown twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from textual import events
 from textual.message import Message
@@ -50,12 +50,8 @@ class DrivenPane(SelectingPane):
     prefix = "ctrl+right_square_bracket"
     scrolling = False
 
-    class Prefixed(Message):
-        """A key came after the prefix: it is ours."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
+    obeys: Callable[[str], object] | None = None
+    """Does what a key after the prefix means, before the next key is looked at."""
 
     class Released(Message):
         """The channel has ended, by itself or because we hung up."""
@@ -192,34 +188,38 @@ class DrivenPane(SelectingPane):
             return
         event.stop()
         event.prevent_default()
-        if not self._ours(event.key) and self.engine is not None:
+        if not self._ours(event.key, event.character) and self.engine is not None:
             self._send(self.engine.key(event.key, event.character))
 
     def typed(self, event: Typed) -> None:
         """Take a key as its terminal sent it: it goes into the cell as it is, whatever it is called."""
         if event.alone and (self.prefixed or self.scrolling):
             return
-        if (event.alone or not self._ours(event.key)) and self.engine is not None:
+        if (event.alone or not self._ours(event.key, event.character)) and self.engine is not None:
             self._send(self.engine.stroke(event.stroke, event.key, event.character))
 
-    def _ours(self, key: str) -> bool:
+    def _ours(self, key: str, character: str | None) -> bool:
         """Do what a key means to us while attached; False when it is the cell's."""
         key = "ctrl+space" if key in ("ctrl+@", "ctrl+at") else key  # one byte, and three names
         if key == "f12":
             self.prefixed = False
-            self.post_message(self.Prefixed("d"))
+            self._obey("d")
         elif self.prefixed:
             self.prefixed = False
-            self.post_message(self.Prefixed(key))
+            self._obey(key)
             self.post_message(self.Changed(self))
         elif key == self.prefix:
             self.prefixed = True
             self.post_message(self.Changed(self))
         elif self.scrolling:
-            self._scroll_key(key)
+            self._scroll_key(key, character)
         else:
             return False
         return True
+
+    def _obey(self, key: str) -> None:
+        if self.obeys is not None:
+            self.obeys(key)
 
     def literal(self) -> None:
         """Send the prefix key itself."""
@@ -232,7 +232,7 @@ class DrivenPane(SelectingPane):
                 self.follow(True)
             self.channel.write(data)
 
-    def _scroll_key(self, key: str) -> None:
+    def _scroll_key(self, key: str, character: str | None) -> None:
         """Do what a key means while scrolling; here any of them ends it."""
         self.scrolling = False
         self.follow(True)

@@ -146,12 +146,13 @@ class Operating(Navigating):
         trial = self.current.trial()
         method = "release" if trial is not None and trial.kept else "keep"
         if not self.refused(trial, method) and trial is not None:
-            self.ask_cell(trial, method)
+            over = method == "release" and trial.phase in ("finished", "closed")
+            self.ask_cell(trial, method, "released: it goes now" if over else "")
 
     def act_finish(self) -> None:
         """End the agent phase of a person's cell, and grade it."""
         trial = self.current.trial()
-        if self.refused(trial, "seal") or trial is None:
+        if self.refused(trial, "finish") or trial is None:
             return
         if trial.agent != "human":
             self.flash(f"finish: the agent of {trial.id} is {trial.agent}, not a person; x stops it")

@@ -57,7 +57,7 @@ class SessionsView(Attaching):
         """Find the panes."""
         self.table: Table[Row] = self.query_one("#sessions-table", Table)
         self.term = self.query_one("#sessions-term", CopyingPane)
-        self.term.prefix = self.operating.prefix
+        self.term.prefix, self.term.obeys = self.operating.prefix, self.prefixed
         self.tiles = self.query_one(Tiles)
         self.instructed = self.query_one("#sessions-task", Doc)
         self._instructed: str | None = None

@@ -34,6 +34,14 @@ CHARACTERS = {
     "question_mark": "?",
     "exclamation_mark": "!",
 }
+NAMES = {
+    "\n": "enter",
+    "/": "slash",
+    ":": "colon",
+    "[": "left_square_bracket",
+    "\x1d": "ctrl+right_square_bracket",
+}
+"""Of keys, by what they write."""
 SIZES = ((80, 24), (120, 40), (200, 60))
 """Of the screens that pictures are taken of."""
 EVIL = "\x1b[2J\x1b]0;owned\x07[red]markup[/red]\u202egnp.exe\r\n"
@@ -233,7 +241,7 @@ class Cockpit:
     async def at_once(self, text: str) -> None:
         """Press all these keys before anything is done about the first: a fast hand, or a slow line."""
         for char in text:
-            key = {"\n": "enter", "/": "slash", ":": "colon"}.get(char, char)
+            key = NAMES.get(char, char)
             event = events.Key(key, char if char.isprintable() else None)
             event.set_sender(self.app)
             self.app._driver.send_message(event)

@@ -95,6 +95,7 @@ async def grade(hud: Cockpit) -> None:
 async def finish(hud: Cockpit) -> None:
     if not lives(hud):
         await hud.press("E")
+        assert "finish: " in hud.footer
         assert "has ended" in hud.footer
         return
     await hud.press("E")

@@ -158,6 +158,39 @@ async def test_lines_are_copied_with_keys_alone(jobs: Path, cockpit: Open) -> No
         assert channel.typed == b"<i>"
 
 
+async def test_what_is_typed_right_behind_the_prefix_is_not_the_cells(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        await hud.at_once("a\x1d[gky")
+        assert (channel.typed, hud.app.sessions.term.scrolling) == (b"<a>", True)
+        await hud.press("escape")
+        await hud.at_once("b\x1ddj0")
+        assert (channel.typed, hud.app.captured) == (b"<a><b>", False)
+        assert hud.app.scope is None, "the last one was the cockpit's"
+
+
+async def test_a_text_is_found_while_scrolling(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        channel = await attached(hud)
+        hud.engines[-1].feed(b"".join(b"row %d\n" % n for n in range(300)))
+        await hud.press("ctrl+right_square_bracket", "left_square_bracket", "slash")
+        await hud.press(*("space" if char == " " else char for char in "row 12x"))
+        assert "/row 12x" in hud.screen
+        await hud.press("backspace", "enter")
+        term = hud.app.sessions.term
+        lines = term.history_lines(0, term.total - 1)
+        seen = []
+        for key in (*"nnnnnnnnnn", "N"):
+            seen.append(lines[term.line])
+            await hud.press(key)
+        assert seen == [*(f"row 12{n}" for n in range(9, -1, -1)), "row 12"]
+        assert lines[term.line] == "row 120", "N goes back"
+        await hud.press("slash", "z", "z", "enter")
+        assert "zz: not in what this session printed" in hud.screen
+        await hud.press("slash", "escape", "escape", "l")
+        assert channel.typed == b"<l>", "nothing of it went into the cell"
+
+
 async def test_next_session(tmp_path: Path, cockpit: Open) -> None:
     shells = [Cast(None, [(0.1, f"shell {n}\r\n")], exit=None) for n in (1, 2)]
     trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent", sessions=shells)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cell.records import PhaseName
 from cell.trials import read_trial
 from hudtui import navigation, operating, starting
 from hudtui.app import VIEW_CLASSES
@@ -180,3 +181,16 @@ def test_names() -> None:
     assert " " not in who_am_i()
     assert len(columns(80)) < len(columns(120))
     assert navigation.Navigating.__doc__
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"), [("agent", "goes as soon as its rollout is over"), ("finished", "it goes now")]
+)
+async def test_what_becomes_of_a_released_cell_is_said(
+    phase: PhaseName, said: str, tmp_path: Path, cockpit: Open
+) -> None:
+    trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase=phase, kept=True)
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("H")
+        assert hud.wire.asked == [("aaaaaaa", "release", {})]
+        assert said in hud.footer
