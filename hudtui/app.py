@@ -13,21 +13,21 @@ from textual.driver import Driver
 from textual.screen import Screen
 
 from hudtui import actions
-from hudtui.chrome import Bar, Tabs, attached_runs
-from hudtui.drawing import Ground, GroundScreen, GroundSwitcher
-from hudtui.driven import DrivenPane
-from hudtui.noting import Noting
-from hudtui.prompt import Prompt
-from hudtui.selecting import SelectingPane
-from hudtui.typed import Typed, readable
-from hudtui.view_commands import CommandsView
-from hudtui.view_egress import EgressView
-from hudtui.view_fleet import FleetView
-from hudtui.view_identity import IdentityView
-from hudtui.view_replay import ReplayView
-from hudtui.view_sessions import SessionsView
-from hudtui.view_verdict import VerdictView
+from hudtui.acting.noting import Noting
+from hudtui.frame.prompt import Prompt
+from hudtui.keys.typed import Typed, readable
+from hudtui.panes.chrome import Bar, Tabs, attached_runs
+from hudtui.panes.drawing import Ground, GroundScreen, GroundSwitcher
+from hudtui.panes.driven import DrivenPane
+from hudtui.panes.selecting import SelectingPane
 from hudtui.views import HudView
+from hudtui.views.commands import CommandsView
+from hudtui.views.egress import EgressView
+from hudtui.views.fleet import FleetView
+from hudtui.views.identity import IdentityView
+from hudtui.views.replay import ReplayView
+from hudtui.views.sessions import SessionsView
+from hudtui.views.verdict import VerdictView
 
 VIEW_CLASSES: tuple[type[HudView], ...] = (
     FleetView,
@@ -161,7 +161,7 @@ class HudApp(Noting):
 
     def get_driver_class(self) -> type[Driver]:
         """Read the keyboard by ourselves: every key, as it is."""
-        from hudtui.keyboard import Keyboard
+        from hudtui.keys.keyboard import Keyboard
 
         return Keyboard
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hudtui.app import HudApp
-from hudtui.wire_ssh import SshWire
+from hudtui.wire.ssh import SshWire
 from screenshots.stage import DEMO, Stage, can_run, keep, stage
 from screenshots.tour import tour
 

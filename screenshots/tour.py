@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hudtui.engine import TURN
-from hudtui.ghostty import GhosttyEngine
+from hudtui.engine.ghostty import GhosttyEngine
 from screenshots.stage import TOP, Stage
 
 COLS, ROWS = 120, 36

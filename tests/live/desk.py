@@ -19,7 +19,7 @@ from pathlib import Path
 from world import SOURCE
 
 from hudtui.engine import TURN
-from hudtui.ghostty import GhosttyEngine
+from hudtui.engine.ghostty import GhosttyEngine
 
 from .driving import Seat
 

@@ -19,7 +19,7 @@ from textual.widgets import Input
 
 from hudtui.app import HudApp
 from hudtui.engine import Cursor, Mouse, Row
-from hudtui.keystrokes import Stroke
+from hudtui.keys.keystrokes import Stroke
 from hudtui.wire import Ending, WireError
 from screenshots.invented import NOW, build
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cell.trials.egress import Hit, HostSum
-from hudtui.screens import DocScreen, MenuScreen
-from hudtui.view_egress import EgressView
-from hudtui.what_if_screen import WhatIfScreen
+from hudtui.frame.screens import DocScreen, MenuScreen
+from hudtui.frame.what_if import WhatIfScreen
+from hudtui.views.egress import EgressView
 
 from .checks import checks
 from .conftest import Cockpit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudtui.view_identity import IdentityView
+from hudtui.views.identity import IdentityView
 
 from .checks import checks
 from .conftest import Cockpit

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from hudtui.actions import VIEWS
-from hudtui.screens import DocScreen, MenuScreen
-from hudtui.view_commands import CommandsView
+from hudtui.frame.screens import DocScreen, MenuScreen
+from hudtui.views.commands import CommandsView
 
 from .conftest import Cockpit
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hudtui.screens import MenuScreen
-from hudtui.view_replay import ReplayView
+from hudtui.frame.screens import MenuScreen
+from hudtui.views.replay import ReplayView
 
 from .checks import checks
 from .conftest import Cockpit, FakeEngine

@@ -9,8 +9,8 @@ import pytest
 
 from hudtui import actions
 from hudtui.actions import ACTIONS, EVERYWHERE, SCROLLED, VIEWS, Action
-from hudtui.screens import DocScreen, MenuScreen, help_lines
-from hudtui.terminal import TerminalPane
+from hudtui.frame.screens import DocScreen, MenuScreen, help_lines
+from hudtui.panes.terminal import TerminalPane
 
 from . import egress_keys, identity_keys, noting_keys, reaching_keys, replay_keys
 from .conftest import Cockpit, Open

@@ -11,7 +11,7 @@ from cell import records
 from cell.events import Lease, Line, Paused, SessionClosed
 from hudtui import actions
 from hudtui.engine import Cursor
-from hudtui.leases import leases
+from hudtui.lines.leases import leases
 from screenshots.invented import NOW, Cast, this_process, trial
 
 from .conftest import Cockpit, FakeChannel, Open

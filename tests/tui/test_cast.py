@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hudtui.cast import LINE_LIMIT, CastEvent, CastFeed, CastParser, RawFeed, Step
+from hudtui.recordings.cast import LINE_LIMIT, CastEvent, CastFeed, CastParser, RawFeed, Step
 
 HEADER = b'{"version": 2, "width": 80, "height": 24}\n'
 

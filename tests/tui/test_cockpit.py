@@ -12,16 +12,16 @@ from cell import records
 from cell.events import Egress, PhaseChanged
 from cell.records import Cause, CellInfo, Evidence, Verdict
 from cell.trials import Trial
-from hudtui import fleet_rows
-from hudtui.chrome import footer_runs, place_of
-from hudtui.doc import line, wrap
-from hudtui.fleet_rows import ago, columns, duration
+from hudtui.frame.screens import MenuScreen
+from hudtui.lines import fleet as fleet_rows
+from hudtui.lines.fleet import ago, columns, duration
+from hudtui.lines.verdict import file_lines
 from hudtui.look import DARK, LIGHT, Look
-from hudtui.screens import MenuScreen
-from hudtui.table import fit
-from hudtui.verdict_doc import file_lines
+from hudtui.panes.chrome import footer_runs, place_of
+from hudtui.panes.doc import line, wrap
+from hudtui.panes.table import fit
 from hudtui.views import HudView
-from hudtui.watching import latest
+from hudtui.views.watching import latest
 from screenshots.invented import GONE, NOW, Cast, this_process, trial
 
 from .conftest import EVIL, SIZES, Open

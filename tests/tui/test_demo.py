@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hudtui.cli import DEMO, GREETING
-from hudtui.ghostty import GhosttyEngine
+from hudtui.engine.ghostty import GhosttyEngine
 
 from .conftest import Open
 

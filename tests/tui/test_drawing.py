@@ -11,8 +11,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cell.trials.sessions import Session
-from hudtui.drawing import Ground, GroundScreen, Kept
-from hudtui.terminal import TerminalPane
+from hudtui.panes.drawing import Ground, GroundScreen, Kept
+from hudtui.panes.terminal import TerminalPane
 
 from .conftest import FakeEngine
 

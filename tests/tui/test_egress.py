@@ -9,8 +9,8 @@ import pytest
 from cell import records
 from cell.events import Egress, EgressEnd, Line
 from cell.trials.egress import Hit
-from hudtui.egress_doc import hit_lines, moment
-from hudtui.egress_rows import amount, cells, columns, process_name, rule_words
+from hudtui.lines.egress import amount, cells, columns, process_name, rule_words
+from hudtui.lines.hit import hit_lines, moment
 from screenshots.invented import NOW, this_process, trial
 
 from .conftest import EVIL, SIZES, Open

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from hudtui import engine
-from hudtui.ghostty import GhosttyEngine
+from hudtui.engine.ghostty import GhosttyEngine
 
 COLS, ROWS = 20, 6
 

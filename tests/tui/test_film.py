@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from hudtui import player
-from hudtui.cast import CastEvent
-from hudtui.film import LONGEST, Film, Mark, bars, next_mark, span
-from hudtui.ghostty import GhosttyEngine
-from hudtui.player import Player
+from hudtui.engine.ghostty import GhosttyEngine
+from hudtui.recordings import player
+from hudtui.recordings.cast import CastEvent
+from hudtui.recordings.film import LONGEST, Film, Mark, bars, next_mark, span
+from hudtui.recordings.player import Player
 
 from .conftest import FakeEngine
 

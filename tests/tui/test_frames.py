@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyghostty
 import pytest
 
-from hudtui.ghostty import GhosttyEngine
+from hudtui.engine.ghostty import GhosttyEngine
 
 
 def text(engine: GhosttyEngine) -> list[str]:

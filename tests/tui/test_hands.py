@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from hudtui.engine import Mouse
-from hudtui.ghostty import GhosttyEngine
-from hudtui.ghostty_hands import Hands
+from hudtui.engine.ghostty import GhosttyEngine
+from hudtui.engine.hands import Hands
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from cell import records
 from cell.records import CellInfo, Ends, Identity, Limit, Namespace
-from hudtui.capabilities import CAPABILITIES, capabilities
-from hudtui.identity_doc import _ways_out, ruler
+from hudtui.lines.capabilities import CAPABILITIES, capabilities
+from hudtui.lines.identity import _ways_out, ruler
 from screenshots.invented import Cast, this_process, trial
 
 from .conftest import EVIL, SIZES, Open

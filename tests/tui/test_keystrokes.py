@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hudtui.keyboard import _meant
-from hudtui.keystrokes import Stroke, Strokes
+from hudtui.keys.keyboard import _meant
+from hudtui.keys.keystrokes import Stroke, Strokes
 
 
 def cut(*pieces: bytes) -> list[tuple[str, bytes]]:

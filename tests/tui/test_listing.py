@@ -8,7 +8,7 @@ import pytest
 
 from cell.trials import Trial
 from hudtui.actions import View
-from hudtui.listing import ListView
+from hudtui.views.listing import ListView
 
 from .conftest import Open
 

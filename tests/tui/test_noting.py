@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cell.records import Label, Verdict, encode
 from cell.trials import labels
+from hudtui.acting.noting import Noting
 from hudtui.cli import DEMO
-from hudtui.job_doc import job_lines
-from hudtui.noting import Noting
+from hudtui.lines.job import job_lines
 from screenshots.invented import trial
 
 from .conftest import Open

@@ -11,19 +11,20 @@ import pytest
 
 from cell.records import PhaseName
 from cell.trials import read_trial
-from hudtui import navigation, operating, starting
+from hudtui.acting import navigation, operating, starting
+from hudtui.acting.operating import who_am_i
 from hudtui.app import VIEW_CLASSES
-from hudtui.attaching import Attaching
-from hudtui.driven import ChannelFeed
-from hudtui.listing import ListView
-from hudtui.operating import refusal, runtime_of, who_am_i
-from hudtui.selecting import Spot
-from hudtui.session_rows import columns
-from hudtui.view_commands import CommandsView
-from hudtui.view_fleet import FleetView
-from hudtui.view_sessions import SessionsView
-from hudtui.view_verdict import VerdictView
-from hudtui.wire_ssh import SshWire
+from hudtui.lines.sessions import columns
+from hudtui.panes.driven import ChannelFeed
+from hudtui.panes.selecting import Spot
+from hudtui.views.attaching import Attaching
+from hudtui.views.commands import CommandsView
+from hudtui.views.fleet import FleetView
+from hudtui.views.listing import ListView
+from hudtui.views.sessions import SessionsView
+from hudtui.views.verdict import VerdictView
+from hudtui.wire.asking import refusal, runtime_of
+from hudtui.wire.ssh import SshWire
 from screenshots.invented import NOW, this_process, trial
 
 from .conftest import Open

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from cell.events import Egress, Intervention
-from hudtui.film import Film, Mark
-from hudtui.replay_doc import mark_lines
-from hudtui.replay_pane import ReplayPane
-from hudtui.timeline import place, rows, words
-from hudtui.view_egress import EgressView
-from hudtui.view_identity import IdentityView
-from hudtui.view_replay import ReplayView
+from hudtui.lines.marks import mark_lines
+from hudtui.panes.replay import ReplayPane
+from hudtui.panes.timeline import place, rows, words
+from hudtui.recordings.film import Film, Mark
+from hudtui.views.egress import EgressView
+from hudtui.views.identity import IdentityView
+from hudtui.views.replay import ReplayView
 from screenshots.invented import NOW, Cast, this_process, trial
 
 from .conftest import EVIL, SIZES, Open

@@ -9,11 +9,12 @@ import pytest
 
 from cell.changes import KINDS
 from cell.records import Regrade, Verdict, encode
-from hudtui import operating, spread
-from hudtui.beside import BesidePane
-from hudtui.copying import CopyingPane
-from hudtui.sorting import ask_sort
-from hudtui.spread import grade_once, spread_lines
+from hudtui.acting import operating
+from hudtui.frame.sorting import ask_sort
+from hudtui.lines import spread
+from hudtui.lines.spread import grade_once, spread_lines
+from hudtui.panes.copying import CopyingPane
+from hudtui.views.beside import BesidePane
 from screenshots.invented import Cast, this_process, trial
 
 from .conftest import Open

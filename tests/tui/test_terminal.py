@@ -7,8 +7,8 @@ from pathlib import Path
 from textual.app import App, ComposeResult
 
 from cell.trials.sessions import Session
-from hudtui.prompt import Prompt
-from hudtui.terminal import TerminalPane
+from hudtui.frame.prompt import Prompt
+from hudtui.panes.terminal import TerminalPane
 
 from .conftest import FakeEngine
 

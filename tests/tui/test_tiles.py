@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hudtui.tiles import KEYS_FIRST, LARGE, SMALL, STALE, due
+from hudtui.views.tiles import KEYS_FIRST, LARGE, SMALL, STALE, due
 from screenshots.invented import Cast, this_process, trial
 
 from .conftest import Open

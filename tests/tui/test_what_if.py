@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hudtui.what_if import edit, outcome, outcome_lines
+from hudtui.lines.what_if import edit, outcome, outcome_lines
 
 from .conftest import SIZES, Open
 from .test_egress import hit

@@ -1,0 +1,1 @@
+"""What lies over the views: the prompt, menus, documents in full."""

@@ -1,0 +1,1 @@
+"""What a screen is made of: tables, documents, terminals, and the rows around them."""

@@ -1,0 +1,1 @@
+"""Recordings: read while they are written, and taken to any moment."""
