@@ -85,7 +85,8 @@ def ls(args: argparse.Namespace) -> int:
                 f"{path}: there is no such folder; `cell ls` without a PATH lists the jobs folder"
             )
     jobs = [Path(args.jobs_dir)] if Path(args.jobs_dir).exists() else []
-    found = cells.known(paths or jobs, elsewhere=not paths)
+    # of whole jobs it is said how they went; a living cell elsewhere is not one
+    found = cells.known(paths or jobs, elsewhere=not (paths or args.means))
     if args.means:
         return _means(found, as_json=args.json)
     for trial in found:

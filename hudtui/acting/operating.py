@@ -13,7 +13,7 @@ from cell.changes import KINDS
 from cell.plain import plain
 from cell.trials import Trial
 from hudtui.acting.navigation import Navigating
-from hudtui.acting.starting import failed, start_cell, start_run
+from hudtui.acting.starting import ended, start_cell, start_run
 from hudtui.frame.screens import DocScreen, MenuScreen
 from hudtui.lines.spread import TIMES, grade_often, spread_lines
 from hudtui.views import NOBODY
@@ -164,7 +164,8 @@ class Operating(Navigating):
             self.run_worker(self._grade_often(trial), group=f"grade {trial.path}", exclusive=True)
         else:
             change = ["--with", how] if how in KINDS else []
-            self.flash(start_cell(["grade", trial.path, *change], Path(trial.path).parent.parent))
+            done = f"{trial.id} is graded: 6 Verdict shows what came of it"
+            self.flash(start_cell(["grade", trial.path, *change], Path(trial.path).parent.parent, done=done))
             self.set_interval(_LOOK_AFTER_RUNS, self._tell_of_runs, repeat=_RUNS_LOOKED_AT)
 
     async def _grade_often(self, trial: Trial) -> None:
@@ -228,7 +229,7 @@ class Operating(Navigating):
             self.set_interval(_LOOK_AFTER_RUNS, self._tell_of_runs, repeat=_RUNS_LOOKED_AT)
 
     def _tell_of_runs(self) -> None:
-        for said in failed():
+        for said in ended():
             self.flash(said)
 
     @property

@@ -12,15 +12,15 @@ from typing import IO
 
 from cell.plain import plain
 
-# What was started here and has not been seen to end, and what each complains of.
-_started: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
+# What was started here and has not been seen to end, what it complains of, and what to tell if it went well.
+_started: list[tuple[subprocess.Popen[bytes], IO[bytes], str]] = []
 _FINE = (0, 3)  # all graded, some ungraded: Fleet shows it
 
 
 def start_run(words: str, jobs: Path) -> str:
     """Start `cell run WORDS --jobs-dir JOBS`; return what to tell the person.
 
-    The run outlives the cockpit. What it prints is kept in `JOBS/.hudtui-run.log`; `failed` has what it
+    The run outlives the cockpit. What it prints is kept in `JOBS/.hudtui-run.log`; `ended` has what it
     complains of.
     """
     try:
@@ -34,8 +34,8 @@ def start_run(words: str, jobs: Path) -> str:
     return start_cell(["run", *asked], jobs)
 
 
-def start_cell(words: Sequence[str], jobs: Path) -> str:
-    """Start `cell WORDS`; as `start_run`."""
+def start_cell(words: Sequence[str], jobs: Path, *, done: str = "") -> str:
+    """Start `cell WORDS`; as `start_run`. `done` is told when it has ended well."""
     # a file without a name, for this one alone: it outlives the cockpit as the run does
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read when it has ended
     try:
@@ -53,15 +53,15 @@ def start_cell(words: Sequence[str], jobs: Path) -> str:
     except OSError as error:
         complaints.close()
         return f"{words[0]}: {error.strerror}"
-    _started.append((process, complaints))
+    _started.append((process, complaints, done))
     return plain(f"started: cell {shlex.join(words)}", limit=200)
 
 
-def failed() -> list[str]:
-    """Return what to tell of each that has ended otherwise than with verdicts, once."""
+def ended() -> list[str]:
+    """Return what to tell of each that has ended, once; of runs that ended with verdicts there is nothing."""
     told = []
     for one in tuple(_started):
-        process, complaints = one
+        process, complaints, done = one
         if process.poll() is None:
             continue
         _started.remove(one)
@@ -71,4 +71,6 @@ def failed() -> list[str]:
         if process.returncode not in _FINE:
             last = next((line for line in reversed(lines) if line.strip()), "")
             told.append(plain(last or f"exit status {process.returncode}", limit=200))
+        elif done:
+            told.append(done)
     return told

@@ -147,11 +147,13 @@ def test_a_run_that_cannot_be_says_why(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / ".hudtui-run.log").write_text("an older run's words\n")
     starting.start_cell(["plan", str(tmp_path / "nowhere")], tmp_path)
     starting.start_cell(["--version"], tmp_path)
-    for process, _ in starting._started:
+    starting.start_cell(["--version"], tmp_path, done="it is graded")
+    for process, _, _ in starting._started:
         process.wait(30)
-    (said,) = starting.failed()
+    said, graded = starting.ended()
+    assert graded == "it is graded"
     assert "nowhere" in said and "older" not in said
-    assert starting.failed() == []
+    assert starting.ended() == []
 
 
 def _full(*_: object, **__: object) -> None:
