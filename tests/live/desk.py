@@ -97,6 +97,15 @@ class Desk:
             self.watch()
         return screen
 
+    def rests(self, seconds: float = 0.3) -> None:
+        """Watch until nothing was drawn for so long: what a key showed is whole, also where no word tells."""
+        drawn = -1
+        while drawn < len(self.written):
+            drawn = len(self.written)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                self.watch()
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()

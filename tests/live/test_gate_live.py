@@ -74,7 +74,7 @@ def test_g2_g4_phases_cannot_be_skipped_and_each_refusal_is_written_down(
     assert "has not begun" in early.stderr
     cell.begin()
     assert cell.inside("echo in") == "in\n"
-    with pytest.raises(Refused, match="after seal"):
+    with pytest.raises(Refused, match="after the agent phase"):
         cell.call("grade", b"", timeout=5)
     with pytest.raises(Refused):
         cell.call("grade", b"", principal="viewer", timeout=5)

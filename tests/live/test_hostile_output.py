@@ -146,6 +146,7 @@ def walked(jobs: Path) -> bytes:
         desk.sees(trials.read_trial(path).id)
         for keys, shown in WALK:
             desk.type(keys).sees(shown)
+            desk.rests()
         desk.type("q")
         # what it writes at its end is read, too: a terminal that is full would hold it
         assert until(lambda: desk.watch() or desk.process.poll() is not None)
