@@ -8,6 +8,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from cell.plain import plain
 from hudtui.look import Run
 from hudtui.panes.chrome import Bar
 from hudtui.recordings.film import Film, Mark, MarkKind, bars, next_mark, span
@@ -101,7 +102,7 @@ def words(marks: Sequence[Mark], now: float, width: int) -> list[Run]:
     if before is not None:
         runs += [
             SIGNS[before.kind],
-            (f" {before.text[:room]}", ""),
+            (f" {plain(before.text, limit=room)}", ""),
             (f" {span(now - before.t)} ago" if now - before.t > 0.05 else " now", "muted"),
             ("   ", ""),
         ]
@@ -109,7 +110,7 @@ def words(marks: Sequence[Mark], now: float, width: int) -> list[Run]:
         runs += [
             ("next ", "muted"),
             SIGNS[after.kind],
-            (f" {after.text[:room]}", ""),
+            (f" {plain(after.text, limit=room)}", ""),
             (f" in {span(after.t - now)}", "muted"),
         ]
     return runs

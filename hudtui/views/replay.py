@@ -310,7 +310,8 @@ class ReplayView(HudView):
         if trial is None or not found:
             return
         options = [
-            (each.path, f"{each.name:<5} {each.phase:<9} {each.command or 'shell'}"[:60]) for each in found
+            (each.path, f"{each.name:<5} {each.phase:<9} {plain(each.command or 'shell', limit=43)}")
+            for each in found
         ]
 
         def chosen(path: str | None) -> None:

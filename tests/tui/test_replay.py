@@ -195,6 +195,8 @@ def test_the_timeline_shows_where_one_is_whatever_is_there() -> None:
     assert "".join(text for text, _ in below) == " " * 8 + "×" + " " * 11 + "│" + " " * 15 + "■"
     assert (place(5.0, 0.0, 40), place(50.0, 10.0, 40), place(-1.0, 10.0, 40)) == (0, 39, 0)
     assert words([], 1.0, 40) == []
+    told = "".join(text for text, _ in words([Mark(1.0, "input", "a long line that was typed")], 1.0, 40))
+    assert "a long l" in told and "…" in told
 
 
 def test_the_list_of_marks_knows_where_one_is() -> None:
