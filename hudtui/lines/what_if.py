@@ -129,6 +129,8 @@ def outcome_lines(found: Outcome, change: Edit) -> list[Line]:
         ("denied for another reason", "■", "warn", found.others),
         ("not known: no list was asked", "?", "warn", found.unknown),
     )
+    # as wide as it must be: on a narrow screen the reason stays on its line
+    wide = max((len(name) for *_, places in groups for name in places), default=0)
     for title, sign, role, places in groups:
         if not places:
             continue
@@ -141,7 +143,7 @@ def outcome_lines(found: Outcome, change: Edit) -> list[Line]:
             head.append(
                 line(
                     (f"  {sign} ", role),
-                    f"{name:<36} ",
+                    f"{name:<{min(wide, 36)}} ",
                     (f"{len(place.hits):>5,} ", ""),
                     (f"in {cells} {'cell' if cells == 1 else 'cells'}  ", "muted"),
                     *runs,
