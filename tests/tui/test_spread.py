@@ -59,7 +59,9 @@ async def test_a_grading_with_one_thing_changed_is_started_from_the_menu(
     change: str, tmp_path: Path, cockpit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(operating, "start_cell", lambda words, _: started.append(list(words)) or "started")
+    monkeypatch.setattr(
+        operating, "start_cell", lambda words, _, *, done: started.append(list(words)) or "started"
+    )
     path = trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="finished", kept=True)
     async with cockpit(tmp_path / "jobs") as hud:
         await hud.press("r", *"jjj", *("j" * KINDS.index(change)), "enter")
