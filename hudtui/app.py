@@ -45,7 +45,7 @@ def _collect_seldom() -> None:
     """Let the garbage collector look at what is new, and seldom at everything: that holds keys up.
 
     What stands at the first picture stays, and a full collection of the rest took 0.1 s, each second while
-    terminals flooded. Most of what they leave has no cycles and goes without it.
+    terminals flooded. What they leave has no circles in it (`panes.drawing.Line`) and goes without one.
     """
     gc.freeze()
     gc.set_threshold(1_000, 10, 100)

@@ -13,12 +13,12 @@ from textual.strip import Strip
 from cell.plain import plain
 from cell.trials import Job, Trial
 from hudtui.actions import TABS, View, footer, shown
-from hudtui.look import Look, Run
-from hudtui.panes.drawing import Kept
+from hudtui.look import Run
+from hudtui.panes.drawing import Coloured
 from hudtui.panes.table import fit
 
 
-class Bar(Kept):
+class Bar(Coloured):
     """One row of runs, cut at the right edge."""
 
     DEFAULT_CSS = "Bar { height: 1; }"
@@ -33,7 +33,6 @@ class Bar(Kept):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.runs: list[Run] = []
-        self._look: Look | None = None
 
     def show(self, runs: Iterable[Run]) -> None:
         """Show these runs."""
@@ -41,18 +40,6 @@ class Bar(Kept):
         if new != self.runs:
             self.runs = new
             self.refresh()
-
-    @property
-    def look(self) -> Look:
-        """The roles of the theme in use."""
-        if self._look is None:
-            self._look = Look(self.app.theme_variables)
-        return self._look
-
-    def notify_style_update(self) -> None:
-        """Forget colours: the theme may be another one."""
-        super().notify_style_update()
-        self._look = None
 
     def on_click(self, event: events.Click) -> None:
         """Find the run under the pointer."""

@@ -13,8 +13,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from hudtui.look import Look, Run
-from hudtui.panes.drawing import Kept
+from hudtui.look import Run
+from hudtui.panes.drawing import Coloured
 
 
 class Line(NamedTuple):
@@ -85,7 +85,7 @@ def _words(text: str) -> list[str]:
     return found
 
 
-class Doc(Kept, ScrollView, can_focus=True, inherit_bindings=False):
+class Doc(Coloured, ScrollView, can_focus=True, inherit_bindings=False):
     """Shows lines. With `wrapped` they are broken to the width, else they scroll sideways."""
 
     titled = ("", "")
@@ -106,7 +106,6 @@ class Doc(Kept, ScrollView, can_focus=True, inherit_bindings=False):
         self._wrapped = wrapped
         self.lines: list[Line] = []
         self.sought = ""
-        self._look: Look | None = None
         self._broken_at = -1
 
     def show(self, lines: Sequence[Line], *, keep: bool = False) -> None:
@@ -174,18 +173,6 @@ class Doc(Kept, ScrollView, can_focus=True, inherit_bindings=False):
                 self.cursor = at
                 return True
         return False
-
-    @property
-    def look(self) -> Look:
-        """The roles of the theme in use."""
-        if self._look is None:
-            self._look = Look(self.app.theme_variables)
-        return self._look
-
-    def notify_style_update(self) -> None:
-        """Forget colours: the theme may be another one."""
-        super().notify_style_update()
-        self._look = None
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""

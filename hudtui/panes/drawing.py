@@ -14,6 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher
 
+from hudtui.look import Look
+
 
 class Ground(Container):
     """A container of nothing but others: one blank line serves for all of its lines."""
@@ -70,3 +72,21 @@ class Kept(Widget):
                 line._divide_cache.clear()  # as `Line`: mostly it has the line itself in it
         self._lines, self._still = (crop, super().render_lines(crop)), True
         return self._lines[1]
+
+
+class Coloured(Kept):
+    """Draws in the roles of the theme in use."""
+
+    _look: Look | None = None
+
+    @property
+    def look(self) -> Look:
+        """The roles; they are worked out once for a theme."""
+        if self._look is None:
+            self._look = Look(self.app.theme_variables)
+        return self._look
+
+    def notify_style_update(self) -> None:
+        """Forget colours: the theme may be another one."""
+        super().notify_style_update()
+        self._look = None

@@ -13,8 +13,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from hudtui.look import Look, Run
-from hudtui.panes.drawing import Kept
+from hudtui.look import Run
+from hudtui.panes.drawing import Coloured
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Group(NamedTuple):
     at: str = ""
 
 
-class Table(Kept, ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
+class Table(Coloured, ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     """Rows of `T` under a fixed heading. `cells(row, now)` says what stands in each column."""
 
     titled = ("", "")
@@ -84,7 +84,6 @@ class Table(Kept, ScrollView, Generic[T], can_focus=True, inherit_bindings=False
         self.sorted_by = ("", False)
         self.marks: set[str] = set()
         self.empty = ""
-        self._look: Look | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -150,18 +149,6 @@ class Table(Kept, ScrollView, Generic[T], can_focus=True, inherit_bindings=False
             Region(0, max(0, self.cursor), 1, 2), animate=False, force=True, immediate=True
         ) if self.is_attached else None
         self.refresh()
-
-    @property
-    def look(self) -> Look:
-        """The roles of the theme in use."""
-        if self._look is None:
-            self._look = Look(self.app.theme_variables)
-        return self._look
-
-    def notify_style_update(self) -> None:
-        """Forget colours: the theme may be another one."""
-        super().notify_style_update()
-        self._look = None
 
     @property
     def gap(self) -> str:
