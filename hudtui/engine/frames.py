@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from typing import Any
 
 from pyghostty._ffi import check, ffi, lib
 
 
-class Frames:
+class Frames(ABC):
     """The half of an engine that is saved and restored."""
 
     cols: int
@@ -56,11 +57,14 @@ class Frames:
         self.forget()
         self._prepare()
 
+    @abstractmethod
     def _configure(self) -> None:
-        raise NotImplementedError
+        """Set what is no state of a terminal."""
 
+    @abstractmethod
     def _prepare(self) -> None:
-        raise NotImplementedError
+        """Make what goes with a terminal."""
 
+    @abstractmethod
     def _release(self) -> None:
-        raise NotImplementedError
+        """Free what went with the one before."""

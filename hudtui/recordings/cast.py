@@ -133,13 +133,30 @@ class Tail:
         return was
 
 
-class CastFeed:
-    """Follows an asciicast. `plain` is for sessions without a terminal: their lines end in LF alone."""
+class _OfAFile:
+    """What every `Feed` of a file has."""
 
     def __init__(self, path: Path, *, plain: bool = False) -> None:
         self._tail = Tail(path)
-        self._parser = CastParser()
         self._plain = plain
+
+    @property
+    def behind(self) -> bool:
+        """See `Feed`."""
+        return self._tail.behind
+
+    @property
+    def restarted(self) -> bool:
+        """See `Feed`."""
+        return self._tail.restarted
+
+
+class CastFeed(_OfAFile):
+    """Follows an asciicast. `plain` is for sessions without a terminal: their lines end in LF alone."""
+
+    def __init__(self, path: Path, *, plain: bool = False) -> None:
+        super().__init__(path, plain=plain)
+        self._parser = CastParser()
         self.marks: list[CastEvent] = []
 
     def poll(self, limit: int) -> Iterator[Step]:
@@ -167,38 +184,14 @@ class CastFeed:
             text = text.replace("\n", "\r\n")
         return Step("feed", text.encode("utf-8", "replace"))
 
-    @property
-    def behind(self) -> bool:
-        """See `Feed`."""
-        return self._tail.behind
 
-    @property
-    def restarted(self) -> bool:
-        """See `Feed`."""
-        return self._tail.restarted
-
-
-class RawFeed:
+class RawFeed(_OfAFile):
     """Follows raw bytes: a tmux pane's as they are, with `plain` a program's output of bare LF lines."""
-
-    def __init__(self, path: Path, *, plain: bool = False) -> None:
-        self._tail = Tail(path)
-        self._plain = plain
 
     def poll(self, limit: int) -> Iterator[Step]:
         """See `Feed`."""
         if data := self._tail.take(limit):
             yield Step("feed", data.replace(b"\n", b"\r\n") if self._plain else data)
-
-    @property
-    def behind(self) -> bool:
-        """See `Feed`."""
-        return self._tail.behind
-
-    @property
-    def restarted(self) -> bool:
-        """See `Feed`."""
-        return self._tail.restarted
 
 
 def size_of(text: str) -> tuple[int, int] | None:
