@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,10 @@ from cell.records import CellInfo, Verdict
 
 from .entering import me
 from .saying import coloured, say, verdict_line
+
+if TYPE_CHECKING:
+    from cell.task import Task
+    from cell.verdict.facts import Facts
 
 
 def on_cell(args: argparse.Namespace, act: Callable[..., Any]) -> Any:
@@ -114,30 +118,18 @@ def grade(args: argparse.Namespace) -> int:
     """Verify a cell and give its verdict anew; 3 when it stays ungraded. With a change: beside its score."""
     if args.change:
         return grade_beside(args)
-    from cell import outcome, rollout, unfinished
+    from cell import rollout, unfinished
     from cell.task import load
     from cell.verdict import conclude
-    from cell.verdict.facts import AgentOutcome
 
     async def grade(link: Any, trial: trials.Trial) -> tuple[Path, str, Verdict]:
         folder = Path(trial.path)
-        info = outcome.read_info(folder)
-        if info is None:
-            raise UsageError(f"{folder}/cell/cell.json cannot be read")
+        info = _info(folder)
         task = load(Path(info.task_path), oracle=False)
         if (given := await _runners(link, trial, info, seal=args.seal)) is not None:
             return folder, trial.task, given
         grading = await rollout.grade(link, task)
-        used = info.identity.phases[0].network_used if info.identity.phases else None
-        facts = outcome.gather(
-            folder,
-            task,
-            grading=grading,
-            outcome=AgentOutcome(name=info.agent),
-            unsandboxed=not info.identity.sandboxed,
-            networks=outcome.overrides(task, used),
-        )
-        verdict = conclude(facts)
+        verdict = conclude(_facts(folder, task, info, grading))
         unfinished.conclude_orphan(folder, task, info, verdict)
         return folder, trial.task, verdict
 
@@ -149,6 +141,31 @@ def grade(args: argparse.Namespace) -> int:
     return 0 if verdict.verdict == "graded" else 3
 
 
+def _info(folder: Path) -> CellInfo:
+    from cell.outcome import read_info
+
+    info = read_info(folder)
+    if info is None:
+        raise UsageError(f"{folder}/cell/cell.json cannot be read")
+    return info
+
+
+def _facts(folder: Path, task: Task, info: CellInfo, grading: dict[str, Any]) -> Facts:
+    """Return what is known of a cell that is graded from here."""
+    from cell import outcome
+    from cell.verdict.facts import AgentOutcome
+
+    used = info.identity.phases[0].network_used if info.identity.phases else None
+    return outcome.gather(
+        folder,
+        task,
+        grading=grading,
+        outcome=AgentOutcome(name=info.agent),
+        unsandboxed=not info.identity.sandboxed,
+        networks=outcome.overrides(task, used),
+    )
+
+
 def grade_beside(args: argparse.Namespace) -> int:
     """Verify a kept cell with one thing changed; its score and its records stay. 3 when this is ungraded."""
     from cell import outcome, rollout
@@ -156,7 +173,7 @@ def grade_beside(args: argparse.Namespace) -> int:
     from cell.records import Regrade
     from cell.task import load
     from cell.verdict import conclude
-    from cell.verdict.facts import AgentOutcome, NetworkOverride
+    from cell.verdict.facts import NetworkOverride
 
     try:
         change = parse(args.change)
@@ -165,26 +182,15 @@ def grade_beside(args: argparse.Namespace) -> int:
 
     async def grade(link: Any, trial: trials.Trial) -> tuple[trials.Trial, Regrade]:
         folder = Path(trial.path)
-        info = outcome.read_info(folder)
-        if info is None:
-            raise UsageError(f"{folder}/cell/cell.json cannot be read")
+        info = _info(folder)
         if trial.verdict is None:
             raise UsageError(f"{trial.id} has no verdict yet: what --with gives stands beside one")
         task = load(Path(info.task_path), oracle=False)
         grading = await rollout.grade(link, task, change)
-        used = info.identity.phases[0].network_used if info.identity.phases else None
-        networks = outcome.overrides(task, used)
+        facts = _facts(folder, task, info, grading)
         if change.public:
-            declared = task.verifier.network_mode
-            networks = (*networks, NetworkOverride(phase="verifier", declared=declared, used="public"))
-        facts = outcome.gather(
-            folder,
-            task,
-            grading=grading,
-            outcome=AgentOutcome(name=info.agent),
-            unsandboxed=not info.identity.sandboxed,
-            networks=networks,
-        )
+            other = NetworkOverride(phase="verifier", declared=task.verifier.network_mode, used="public")
+            facts = msgspec.structs.replace(facts, networks=(*facts.networks, other))
         within = change.within(task.verifier.timeout_sec or 600.0)
         verdict = conclude(msgspec.structs.replace(facts, verifier_timeout_sec=within))
         regrade = Regrade(
