@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from .egress.allotment import MOST, Allotment
-from .egress.context import Caller
+from .egress.context import Caller, Context
 from .egress.owner import Descent, Owner, Owners
 from .events import AnyEvent, Egress, EgressEnd, Fault
 from .plain import plain
@@ -127,8 +127,8 @@ class Border:
         """Note that the network is not as it should be."""
         self._record(Fault(where="network", message=what))
 
-    def only_verifier(self) -> Border:
-        """Return the same border, where nobody but the verifier's processes is admitted."""
+    def only_verifier(self) -> Context:
+        """Return this border for a way where nobody but the verifier's processes is admitted."""
         return _ForVerifier(self)
 
     def decide(self, caller: Caller, host: Host, port: int) -> Decision:
@@ -224,11 +224,11 @@ class Border:
         return self._hits
 
 
-class _ForVerifier(Border):
-    """See `only_verifier`. It counts and asks through the border it was made of."""
+class _ForVerifier:
+    """A `Context`; see `only_verifier`. It counts and asks through the border it was made of."""
 
     def __init__(self, whole: Border) -> None:
-        self._whole, self.rules = whole, whole.rules
+        self._whole = whole
 
     @property
     def phase(self) -> PhaseName:

@@ -9,6 +9,7 @@ from pathlib import Path
 from . import kernel
 from .errors import HarnessError
 
+# by the kernel's own numbers (admin-guide/devices.txt)
 _DEVICES = {
     "null": (1, 3),
     "zero": (1, 5),

@@ -36,7 +36,6 @@ __all__ = ["Child", "Ended", "Plan", "Sandbox", "StartFailed", "Who", "hold", "i
 _READY_TIMEOUT = 20.0  # seconds
 
 
-# by the kernel's own numbers (admin-guide/devices.txt)
 @dataclass(frozen=True)
 class Plan:
     """What is to be held. `root` None means no sandbox at all (promise S6)."""

@@ -21,7 +21,7 @@ class Said(NamedTuple):
     denied: bool = False
 
 
-_NOTHING = Said()
+NOTHING = Said()
 
 
 class Account:
@@ -65,9 +65,7 @@ class Account:
         )
         self._open = True
 
-    def closed(
-        self, status: int, sent: int, received: int, said: Said = _NOTHING, *, error: str = ""
-    ) -> None:
+    def closed(self, status: int, sent: int, received: int, said: Said = NOTHING, *, error: str = "") -> None:
         """Record the end of the attempt that was opened last, if it could be opened."""
         if not self._open:
             return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar, cast
 
-from cell.egress.account import Account, Said
+from cell.egress.account import NOTHING, Account, Said
 from cell.egress.context import Caller, Context, Limits
 from cell.egress.relay import Pipe, pause_soon
 from cell.records import PhaseName
@@ -89,7 +90,7 @@ class Crossings(Generic[C]):
             self._empty.set()
 
 
-class Crossing(asyncio.Protocol):
+class Crossing(asyncio.Protocol, ABC):
     """One connection that is relayed as it is. `carry` finds out where to, or says in `why` why not."""
 
     def __init__(self, way: Crossings[Crossing], account: Account, context: Context, limits: Limits) -> None:
@@ -105,9 +106,9 @@ class Crossing(asyncio.Protocol):
         """Who made the connection, None for who is not known."""
         return self.account.caller
 
+    @abstractmethod
     async def carry(self) -> None:
         """Identify, record, connect and `join`."""
-        raise NotImplementedError
 
     def refuse(self) -> None:
         """Close what has not become a pipe."""
@@ -170,10 +171,10 @@ class Crossing(asyncio.Protocol):
         if not task.cancelled():
             task.result()
 
-    def _over(self, sent: int = 0, received: int = 0, asked: Said | None = None, *, error: str = "") -> None:
+    def _over(self, sent: int = 0, received: int = 0, asked: Said = NOTHING, *, error: str = "") -> None:
         self.way.leave(self)
         self.left()
-        self.account.closed(0, sent, received, asked or Said(), error=error)
+        self.account.closed(0, sent, received, asked, error=error)
 
 
 class Waiting(asyncio.Protocol):

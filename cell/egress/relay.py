@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cell.egress.account import Said
+from cell.egress.account import NOTHING, Said
 from cell.egress.context import Limits
 from cell.plain import plain
 from cell.policy import hosts
@@ -94,7 +94,7 @@ class Pipe:
         hello: Host | None = None,
         port: int = 0,
     ) -> None:
-        self.asked, self.error = Said(), ""
+        self.asked, self.error = NOTHING, ""
         self._over, self._limits, self._hello, self._port = over, limits, hello, port
         self._loop = asyncio.get_running_loop()
         self.client: End = (Asking if hello is not None else End)(self, client)
