@@ -117,6 +117,14 @@ NO_LIST = frozenset({"owner", "limit", "record limit"})
 """Rules of what was refused before any list was asked: what it would have said depends on who it was."""
 
 
+def may_help(hit: Hit) -> bool:
+    """Say whether to allow its host could let it pass the next time.
+
+    Not where no list was asked, nor where the host was let through, and what its client asked for in TLS not.
+    """
+    return not hit.allowed and hit.rule not in (*NO_LIST, "TLS")
+
+
 def by_list(hit: Hit) -> bool:
     """Say whether it was a list that denied it: an address that must not be reached, say, no entry changes.
 

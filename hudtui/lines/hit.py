@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cell.trials import Trial
 from cell.trials.egress import Hit, HostSum
-from hudtui.lines.egress import NO_LIST, amount, by_list, phase_runs
+from hudtui.lines.egress import amount, by_list, may_help, phase_runs
 from hudtui.lines.fleet import clock
 from hudtui.look import Run
 from hudtui.panes.doc import Line, line
@@ -110,7 +110,7 @@ def _told(hit: Hit) -> str:
 def _keys(hit: Hit) -> Line:
     allow: tuple[Run | str, ...] = (("A", "primary"), " allow · ", ("e", "primary"), " what if · ")
     return line(
-        *(allow if not hit.allowed and hit.rule not in NO_LIST else ()),
+        *(allow if may_help(hit) else ()),
         ("t", "primary"),
         " terminal at that moment · ",
         ("y", "primary"),

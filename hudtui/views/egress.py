@@ -15,7 +15,7 @@ from cell.trials.egress import Hit, HostSum, by_host, values
 from cell.trials.events import phase_word
 from hudtui.frame.screens import DocScreen
 from hudtui.frame.what_if import WhatIfScreen
-from hudtui.lines.egress import cells, columns, order_hits, order_hosts
+from hudtui.lines.egress import cells, columns, may_help, order_hits, order_hosts
 from hudtui.lines.hit import hit_lines, host_lines, missing
 from hudtui.look import Run
 from hudtui.panes.doc import Doc, Line, line
@@ -265,6 +265,9 @@ class EgressView(ListView):
         row, operating = self.table.current, cast("Operating", self.app)
         if not isinstance(row, Hit) or row.allowed:
             self.hud.flash("A allows a host that was denied: choose such a hit")
+            return
+        if not may_help(row):
+            self.hud.flash(f"A would not help: {row.reason.removeprefix('denied: ')}")
             return
         trial = self.trial()
         if operating.refused(trial, "allow") or trial is None:

@@ -226,14 +226,24 @@ def test_the_document_tells_the_operator_what_the_client_never_learns() -> None:
 
 
 def test_an_entry_more_is_not_promised_to_change_what_no_list_decided() -> None:
-    rules = ("owner", "limit", "record limit", "malformed", "address: private")
+    rules = ("owner", "limit", "record limit", "TLS", "malformed", "address: private")
     for rule in rules:
         text = "\n".join(one.text for one in hit_lines(hit(rule=rule), [hit(rule=rule)]))
         assert "would let" not in text
         assert ("A allow" in text) == (rule in ("malformed", "address: private"))
     mine = hit(rule="allowlist")
     text = "\n".join(one.text for one in hit_lines(mine, [mine, *(hit(rule=rule) for rule in rules)]))
-    assert "would let 1 of 6 recorded denials through" in text and "A allow" in text
+    assert "would let 1 of 7 recorded denials through" in text and "A allow" in text
+
+
+async def test_allow_is_not_asked_for_where_it_would_not_help(tmp_path: Path, cockpit: Open) -> None:
+    path = trial(tmp_path / "jobs/job", "task", "aaaaaaa", serve=this_process(), phase="agent")
+    cut = EgressEnd(hit=1, status=200, denied=True, error="TLS asks for b.example, it is to a.example")
+    told(path, (NOW - 9, attempt(1, allowed=True, rule="a.example")), (NOW - 8, cut))
+    async with cockpit(tmp_path / "jobs") as hud:
+        await hud.press("4", "A")
+        assert "A would not help: TLS asks for b.example" in hud.footer
+        assert "deny" in hud.screen
 
 
 def test_a_time_that_is_none_is_no_crash() -> None:
