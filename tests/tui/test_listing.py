@@ -51,3 +51,12 @@ async def test_a_column_sorts_and_again_turns_the_order(jobs: Path, cockpit: Ope
         shown.sort_by("cell")
         down = [row.id for row in shown.table.entries if isinstance(row, Trial)]
         assert up == sorted(up) and down == up[::-1] and len(up) > 1
+
+
+async def test_a_menu_lies_over_what_it_is_about(jobs: Path, cockpit: Open) -> None:
+    async with cockpit(jobs) as hud:
+        shown = hud.app.fleet.trial()
+        assert shown is not None
+        await hud.press("S")
+        assert "what needs attention first" in hud.screen
+        assert shown.task in hud.screen
